@@ -114,9 +114,6 @@ class RunConfig:
     def pack_key(self) -> tuple[object, ...]:
         """Equal for configs that one pack can train together: all but position, α, the controls and the seed."""
         arm = {"position", "alpha", "permuted", "matched", "seed"}
-        # The baseline has no heat layer of its own, so it joins the pack of any heat layer.
-        if self.position is Position.BASELINE:
-            arm |= {"heat_steps", "strides", "learnable"}
         return tuple(getattr(self, f.name) for f in fields(self) if f.name not in arm)
 
     @property
@@ -209,7 +206,10 @@ def _check(config: RunConfig) -> None:
         raise ConfigError(f"strides is {list(config.strides)}; it must list whole numbers from 1 to 4096.", "strides")
     if not config.task:
         raise ConfigError("task is empty; it must name a task.", "task")
-    if config.learnable and config.alpha >= 0.5:
-        raise ConfigError("alpha is 0.5; a learnable α starts below 0.5, where its sigmoid still moves.", "alpha")
+    if config.learnable and not 0 < config.alpha < 0.5 and config.position is not Position.BASELINE:
+        raise ConfigError(
+            f"alpha is {config.alpha:g}; a learnable α must start strictly between 0 and 0.5, where its sigmoid still moves.",
+            "alpha",
+        )
     if len(config.strides) > 1 and config.alpha >= 0.5:
         raise ConfigError("alpha is 0.5; several strides share a total α below 0.5.", "alpha")

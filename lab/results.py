@@ -43,11 +43,34 @@ class OrderSwap:
 
 
 @dataclass(frozen=True)
+class DepthProfile:
+    """What held-out representations look like through the depth of one model.
+
+    ``energy`` is the Dirichlet energy per token and ``power`` the squared norm per token, after the embedding and after every block
+    (layers + 1 values each, means over examples); ``swap`` the order swap in every attention layer, measured in every arm with one and the
+    same heat step (:data:`SWAP_ALPHA`), so that arms compare.
+    """
+
+    energy: tuple[float, ...]
+    power: tuple[float, ...]
+    swap: tuple[OrderSwap, ...]
+
+    @property
+    def roughness(self) -> tuple[float, ...]:
+        """Energy relative to power, ``tr(XᵀLX) / 2‖X‖²``: between 0 (constant along the tokens) and 2, whatever the scale."""
+        return tuple(e / p if p > 0 else 0.0 for e, p in zip(self.energy, self.power, strict=True))
+
+
+SWAP_ALPHA = 0.25
+"""The α of the heat step that the order swap of every arm, the baseline's too, is measured with."""
+
+
+@dataclass(frozen=True)
 class RunResult:
     """A finished run.
 
-    ``energy`` is the mean Dirichlet energy per token of the held-out representations after the embedding and after every block
-    (layers + 1 values); ``swap`` the order swap in every attention layer; ``seconds`` the wall time of training;
+    ``accuracy`` is the held-out accuracy after the last step (nothing is selected on it); ``alphas`` the α of every application of the
+    heat layer after training, outermost first; ``initial`` and ``final`` the model before and after training; ``seconds`` the wall time;
     ``provenance`` the device, threads and versions the numbers were made with.
     """
 
@@ -55,18 +78,46 @@ class RunResult:
     accuracy: float
     chance: float
     curve: tuple[CurvePoint, ...]
-    energy: tuple[float, ...]
-    swap: tuple[OrderSwap, ...]
+    initial: DepthProfile
+    final: DepthProfile
     alphas: tuple[float, ...]
     parameters: int
     n_test: int
     seconds: float
     provenance: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def energy(self) -> tuple[float, ...]:
+        """Dirichlet energy per token through the depth of the trained model."""
+        return self.final.energy
+
+    @property
+    def swap(self) -> tuple[OrderSwap, ...]:
+        """The order swap in every layer of the trained model."""
+        return self.final.swap
+
     def to_json(self) -> str:
         """One line of JSON; NaN and infinity are refused."""
         record = {**asdict(self), "config": json.loads(self.config.json)}
         return json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+    def row(self) -> dict[str, Any]:
+        """One flat row for a table: the key, every field of the config, the numbers, the provenance."""
+        config = json.loads(self.config.json)
+        return {
+            "key": self.config.key,
+            **config,
+            "strides": " ".join(map(str, config["strides"])),
+            "accuracy": self.accuracy,
+            "chance": self.chance,
+            "loss": self.curve[-1].loss,
+            "energy": self.energy[-1],
+            "chi": self.swap[0].chi,
+            "parameters": self.parameters,
+            "n_test": self.n_test,
+            "seconds": round(self.seconds, 3),
+            **{f"on_{name}": value for name, value in sorted(self.provenance.items())},
+        }
 
     @classmethod
     def from_json(cls, text: str) -> RunResult:
@@ -74,7 +125,12 @@ class RunResult:
         record: dict[str, Any] = json.loads(text)
         record["config"] = RunConfig.from_json(json.dumps(record["config"]))
         record["curve"] = tuple(CurvePoint(**point) for point in record["curve"])
-        record["swap"] = tuple(OrderSwap(**swap) for swap in record["swap"])
-        record["energy"] = tuple(record["energy"])
+        record["initial"] = _profile(record["initial"])
+        record["final"] = _profile(record["final"])
         record["alphas"] = tuple(record["alphas"])
         return cls(**record)
+
+
+def _profile(record: dict[str, Any]) -> DepthProfile:
+    swap = tuple(OrderSwap(**layer) for layer in record["swap"])
+    return DepthProfile(tuple(record["energy"]), tuple(record["power"]), swap)

@@ -21,12 +21,13 @@ class TaskError(LabError):
 
 @dataclass(frozen=True)
 class Split:
-    """Sequences with labels: ``tokens (n, length)`` integer, ``lengths (n,)``, ``labels (n,)``.
+    """Sequences with labels: ``tokens (n, length)``, ``lengths (n,)``, ``labels (n,)``.
 
-    Positions at and after a sequence's own length hold :data:`PAD` and are never read by the model.
+    Tokens are integer ids, or floats where the sequence is a signal. A task on pairs of documents has ``tokens (n, 2, length)``
+    and ``lengths (n, 2)``. Positions at and after a sequence's own length hold :data:`PAD` and are never read by the model.
     """
 
-    tokens: NDArray[np.integer]
+    tokens: NDArray[np.integer] | NDArray[np.floating]
     lengths: NDArray[np.integer]
     labels: NDArray[np.integer]
 
@@ -36,7 +37,10 @@ class Split:
 
 @dataclass(frozen=True)
 class TaskData:
-    """A task's examples at one size: a training split and the held-out split that accuracy is measured on."""
+    """A task's examples at one size: a training split and the held-out split that accuracy is measured on.
+
+    ``vocabulary`` is the number of token ids, 0 where the tokens are floats.
+    """
 
     train: Split
     test: Split
@@ -46,7 +50,12 @@ class TaskData:
     @property
     def length(self) -> int:
         """The longest sequence, in tokens: how many positions the model needs."""
-        return int(self.train.tokens.shape[1])
+        return int(self.train.tokens.shape[-1])
+
+    @property
+    def towers(self) -> int:
+        """How many documents make one example: 1, or 2 for a task on pairs."""
+        return int(self.train.tokens.shape[1]) if self.train.tokens.ndim == 3 else 1
 
     @cached_property
     def chance(self) -> float:

@@ -1,0 +1,300 @@
+"""The engine process: derives from the store what is to be done, hands it to the cluster, stores what comes back."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import os
+import queue
+import shutil
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from filelock import Timeout
+from numpy.typing import NDArray
+
+from lab.config import RunConfig
+from lab.engine.address import scheduler_from_environment
+from lab.engine.causes import cause, first_line
+from lab.engine.dispatch import Asked, fair_order, take_packs
+from lab.engine.launch import cap_log
+from lab.engine.live import Live, Running, write_live
+from lab.engine.presence import anyone_there, engine_lock
+from lab.results import CurvePoint, RunResult
+from lab.store import Store, StoreError
+
+TICK = 0.05
+STOP_AGAIN = 0.3
+AWAY = 2.0
+LIVE = 0.25
+
+log = logging.getLogger("lab.engine")
+
+
+@dataclass
+class Attempt:
+    """A pack that has been handed to the cluster."""
+
+    configs: list[RunConfig]
+    future: Any
+    progress: dict[str, Running]
+    stopping: set[str] = field(default_factory=set)
+    told: float = 0.0
+
+
+class Every:
+    """Called, true once in so many seconds; by the monotonic clock, because the other one may jump."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self._next = seconds, float("-inf")
+
+    def __call__(self) -> bool:
+        """Whether it is time again."""
+        now = time.monotonic()
+        if now < self._next:
+            return False
+        self._next = now + self.seconds
+        return True
+
+
+class EngineProcess:
+    """One loop in one thread. Everything the engine must not forget is in the store; this is only what is under way."""
+
+    def __init__(self, store: Store) -> None:
+        from lab.engine.cluster import Cluster
+
+        self.store = store
+        self.inbox: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
+        scratch = store.path / "scratch"
+        shutil.rmtree(scratch, ignore_errors=True)  # of an engine that was killed
+        self.cluster = Cluster(scheduler_from_environment(), scratch, lambda event: self.inbox.put(("event", event)))
+        self.attempts: dict[str, Attempt] = {}
+        self.asked: list[Asked] = []
+        self.settled: set[str] = set()
+        self.turns: dict[str, int] = {}
+        self.solo: set[str] = set()
+        self.unsaved: list[tuple[RunResult, Mapping[str, NDArray[Any]]] | tuple[str, str]] = []
+        self.known: dict[str, dict[str, Any]] = {}  # what workers have told of themselves, by address
+        self.version: tuple[int, ...] = ()
+        self.message = ""
+        self.ending = False
+        self.number = itertools.count(1)
+        self.grace = float(os.environ.get("LAB_ENGINE_GRACE", "15"))
+        self.seen = time.monotonic()
+        self._connect, self._refresh, self._look = Every(AWAY), Every(1.0), Every(2.0)
+        self._publish, self._clients, self._tidy, self._save = Every(LIVE), Every(0.5), Every(60), Every(2.0)
+
+    def run(self) -> None:
+        """Work until nobody is there any more."""
+        try:
+            while not self.ending:
+                try:
+                    self.tick()
+                except StoreError as error:
+                    self.message = str(error)
+                    time.sleep(0.5)
+        finally:
+            self.message = "The engine is ending."
+            self.publish()
+            self.cluster.close()
+            shutil.rmtree(self.store.path / "scratch", ignore_errors=True)
+            (self.store.path / "live.json").unlink(missing_ok=True)
+
+    def tick(self) -> None:
+        """One round: what came in, what is wanted now, what to hand out."""
+        self.listen()
+        if self._clients():
+            if anyone_there(self.store.path):
+                self.seen = time.monotonic()
+            self.ending |= time.monotonic() - self.seen > self.grace
+        if self.unsaved and self._save():
+            self.save()
+        if self.store.version() != self.version or self._refresh():
+            self.refresh()
+        if self.connected():
+            self.stop_unwanted()
+            self.hand_out()
+        if self._publish():
+            self.publish()
+        if self._tidy():
+            cap_log(self.store.path)
+
+    # the cluster
+
+    def connected(self) -> bool:
+        """Whether there is a cluster; tries to get one every other second."""
+        if self.cluster.connected:
+            if self._look():
+                self.cluster.look()
+            return True
+        if not self._connect():
+            return False
+        self.attempts.clear()  # their futures died with the connection; what is wanted is handed out again
+        self.cluster.close()
+        try:
+            self.cluster.connect()
+        except (OSError, RuntimeError) as error:
+            self.message = f"The scheduler is away ({first_line(error)}); it is tried again every {AWAY:.0f} seconds."
+            return False
+        self.message = ""
+        return True
+
+    def hand_out(self) -> None:
+        """Keep every slot busy, and one more pack waiting for each so that none idles between two runs."""
+        free = 2 * self.cluster.slots - len(self.attempts)
+        if free <= 0 or not self.asked:
+            return
+        under_way = {config.key for attempt in self.attempts.values() for config in attempt.configs}
+        order = fair_order(self.asked, self.settled | under_way, self.turns)
+        for pack in take_packs(order, free, self.cluster.pack_size, self.solo):
+            for request_id, _ in pack:
+                self.turns[request_id] += 1
+            self.submit([config for _, config in pack])
+
+    def submit(self, configs: list[RunConfig]) -> None:
+        """Hand one pack to the cluster."""
+        name = f"{os.getpid()}-{next(self.number)}-{os.urandom(3).hex()}"
+        future = self.cluster.submit(configs, name)
+        self.attempts[name] = Attempt(configs, future, {})
+        future.add_done_callback(lambda _: self.inbox.put(("finished", name)))
+
+    def stop_unwanted(self) -> None:
+        """Tell workers to end what no open request wants; again and again, since a worker may die and forget."""
+        wanted = {run.key for request in self.asked for run in request.runs}
+        for name, attempt in self.attempts.items():
+            attempt.stopping |= {config.key for config in attempt.configs} - wanted
+            if attempt.stopping and time.monotonic() - attempt.told > STOP_AGAIN:
+                self.cluster.stop(name, sorted(attempt.stopping))
+                attempt.told = time.monotonic()
+
+    # what comes in
+
+    def listen(self) -> None:
+        """Wait a moment for something to come in, then take all there is."""
+        with contextlib.suppress(queue.Empty):
+            kind, what = self.inbox.get(timeout=TICK)
+            while True:
+                if kind == "event":
+                    self.hear(what)
+                elif kind == "finished":
+                    self.finish(what)
+                kind, what = self.inbox.get_nowait()
+
+    def hear(self, event: Mapping[str, Any]) -> None:
+        """A worker tells how far it is."""
+        attempt = self.attempts.get(str(event.get("attempt")))
+        if attempt is None:
+            return
+        if "worker" in event:  # it begins, perhaps anew after another worker died
+            self.known[event["worker"]] = {k: event[k] for k in ("device", "pid", "streamlit")}
+            attempt.progress = {
+                config.key: Running(0, config.steps, worker=event["worker"]) for config in attempt.configs
+            }
+        elif (running := attempt.progress.get(event["key"])) is not None:
+            running.step, running.steps, running.seconds = event["step"], event["steps"], event["seconds"]
+            if event["point"]:
+                running.points.append(CurvePoint(*event["point"]))
+
+    def finish(self, name: str) -> None:
+        """A pack is over: store what it gave, or why it gave nothing."""
+        attempt = self.attempts.pop(name, None)
+        if attempt is None:
+            return
+        if attempt.future.status == "error":
+            self.fail(attempt, attempt.future.exception(timeout=30))
+        elif attempt.future.status == "finished":
+            try:
+                outcomes = attempt.future.result(timeout=60)
+            except Exception as error:  # its worker died before it had sent the result: it is wanted again
+                log.warning("A result did not arrive: %s", error)
+                return
+            for config, outcome in zip(attempt.configs, outcomes, strict=True):
+                if outcome is not None:
+                    self.take(config, *outcome)
+                elif config.key not in attempt.stopping:
+                    self.solo.add(config.key)  # it failed among others; alone it will say why
+        self.save()
+
+    def take(self, config: RunConfig, text: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Keep a result for storing, unless it is none: a worker may run another version of the lab."""
+        try:
+            self.unsaved.append((RunResult.from_json(text), arrays))
+        except (ValueError, KeyError, TypeError) as error:
+            self.unsaved.append((config.key, f"The worker's result could not be read: {first_line(error)}"))
+
+    def fail(self, attempt: Attempt, error: BaseException) -> None:
+        """Record the cause; the runs of a larger pack are first tried alone, so that one does not fail for another."""
+        for config in attempt.configs:
+            if len(attempt.configs) > 1:
+                self.solo.add(config.key)
+            else:
+                self.unsaved.append((config.key, cause(error)))
+
+    def save(self) -> None:
+        """Store results and failures; what cannot be stored now is kept and tried again."""
+        while self.unsaved:
+            first, second = self.unsaved[0]
+            if isinstance(first, RunResult):
+                self.store.put(first, second)  # type: ignore[arg-type]
+                self.settled.add(first.config.key)
+            else:
+                self.store.fail(first, str(second))
+                self.settled.add(first)
+            self.unsaved.pop(0)
+        if self.cluster.connected:
+            self.message = ""
+
+    # what is wanted
+
+    def refresh(self) -> None:
+        """Read the open requests; close those that have all they asked for."""
+        version = self.store.version()
+        unsaved = {first.config.key if isinstance(first, RunResult) else first for first, _ in self.unsaved}
+        requests = [request for request in self.store.requests.all() if request.state == "open"]
+        asked = [Asked(request.id, self.store.requests.plan(request.id)) for request in requests]
+        keys = list({run.key for request in asked for run in request.runs})
+        self.settled = self.store.done(keys) | set(self.store.failures(keys)) | unsaved
+        for request in asked:
+            if all(run.key in self.settled and run.key not in unsaved for run in request.runs):
+                self.store.requests.close(request.id, "done")
+        self.asked = [request for request in asked if any(run.key not in self.settled for run in request.runs)]
+        turns = {request.id: self.turns[request.id] for request in self.asked if request.id in self.turns}
+        level = min(
+            turns.values(), default=0
+        )  # a newcomer need not wait until all have had as many turns as the oldest
+        self.turns = {request.id: turns.get(request.id, level) for request in self.asked}
+        self.solo &= set(keys)
+        self.version = version
+
+    def publish(self) -> None:
+        """Tell the clients how things are."""
+        running = {key: run for attempt in self.attempts.values() for key, run in attempt.progress.items()}
+        workers = [replace(w, **self.known.get(w.address, {})) for w in self.cluster.workers]
+        self.known = {w.address: self.known[w.address] for w in workers if w.address in self.known}
+        live = Live(os.getpid(), self.message, self.cluster.slots, workers, self.turns, running)
+        write_live(self.store.path / "live.json", live)
+
+
+def main() -> None:
+    """Be the engine of this cache, unless there is one already."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    logging.getLogger("distributed").setLevel(logging.WARNING)
+    store = Store()
+    lock = engine_lock(store.path)
+    try:
+        lock.acquire(timeout=1)  # those who ask whether there is an engine hold it for a moment
+    except Timeout:
+        return
+    write_live(store.path / "live.json", Live(os.getpid(), "The engine is starting."))
+    process = EngineProcess(store)
+
+    def end(*_: object) -> None:
+        process.ending = True
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+    process.run()

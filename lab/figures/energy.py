@@ -1,0 +1,98 @@
+"""Page 2: Dirichlet energy against heat steps, and through the depth of trained models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from lab import modes
+from lab.figures.figure import MARGIN, Figure, chart
+from lab.figures.palette import (
+    INK,
+    POSITION_COLOURS,
+    POSITION_SYMBOLS,
+    SERIES,
+    SERIES_DASHES,
+    SERIES_SYMBOLS,
+    VERMILLION,
+)
+from lab.positions import Position
+from lab.representations import Representations
+from lab.results import RunResult
+
+MEASURED_POINTS = 16
+LOWEST = 1e-12
+"""Relative energy below which nothing is drawn: there float64 rounding takes over."""
+
+
+def decay(given: Representations, alphas: Sequence[float], steps: int) -> Figure:
+    """Energy relative to its start for each α: the exact curve, and what stepping measured."""
+    every = np.arange(steps + 1)
+    some = np.unique(np.linspace(0, steps, MEASURED_POINTS).round().astype(int))
+    start = float(modes.exact_energy(given.x, 0, [0])[0]) or 1.0
+    picture = chart(
+        440,
+        xaxis={"title": {"text": "heat steps T"}, "rangemode": "tozero"},
+        yaxis={"title": {"text": "energy E(T) / E(0)"}, "type": "log", "exponentformat": "power"},
+        margin={**MARGIN, "t": 56},
+    )
+    for i, alpha in enumerate(alphas):
+        unstable = alpha > 0.5
+        colour = VERMILLION if unstable else SERIES[i % len(SERIES)]
+        name = f"α = {alpha:g}" + (" (unstable)" if unstable else "")
+        exact = modes.exact_energy(given.x, alpha, every.tolist()) / start
+        measured = modes.measured_energy(given.x, alpha, some.tolist()) / start
+        line = {"color": colour, "dash": SERIES_DASHES[i % len(SERIES_DASHES)], "width": 2}
+        shared = {"legendgroup": name, "hovertemplate": name + ", T = %{x}: %{y:.3g}<extra></extra>"}
+        exact[exact < LOWEST], measured[measured < LOWEST] = np.nan, np.nan
+        picture.add_scatter(x=every, y=exact, mode="lines", name=name, line=line, **shared)
+        marker = {"color": colour, "symbol": SERIES_SYMBOLS[i % len(SERIES_SYMBOLS)], "size": 8}
+        picture.add_scatter(x=some, y=measured, mode="markers", marker=marker, showlegend=False, **shared)
+    picture.add_hline(1, line={"color": INK, "width": 1.5, "dash": "dot"})
+    words = "stability limit: above this line energy grows, which needs α > 1/2"
+    picture.add_annotation(
+        text=words, showarrow=False, x=1, xref="paper", xanchor="right", y=0, yanchor="bottom", font_size=11
+    )
+    growing = [f"{a:g}" for a in alphas if a > 0.5]
+    return Figure(
+        picture,
+        title="Energy against steps",
+        guide="Lines are the exact formula, points were measured by stepping. Straight and steep: roughness dies fast; "
+        "a rising line is an α beyond the limit.",
+        alt=f"Dirichlet energy of {given.what} over {steps} heat steps for α = {', '.join(f'{a:g}' for a in alphas)} on a "
+        f"log scale; the energy {'grows for ' + ', '.join(growing) if growing else 'falls for every α'}; points lie on lines.",
+        basis=given.basis,
+    )
+
+
+def depth(results: Mapping[Position, RunResult]) -> Figure:
+    """Energy per token after the embedding and after every block of the trained model of each position."""
+    layers = next(iter(results.values())).config.layers
+    places = ["embedding", *(f"block {layer + 1}" for layer in range(layers))]
+    picture = chart(
+        440,
+        xaxis={"title": {"text": "after"}, "type": "category"},
+        yaxis={"title": {"text": "energy per token"}, "type": "log", "exponentformat": "power"},
+        margin={**MARGIN, "t": 72},
+    )
+    for position, result in results.items():
+        colour = POSITION_COLOURS[position]
+        picture.add_scatter(
+            x=places,
+            y=np.array(result.energy),
+            name=position.label,
+            mode="lines+markers",
+            line={"color": colour, "width": 2},
+            marker={"symbol": POSITION_SYMBOLS[position], "size": 9},
+        )
+    one = next(iter(results.values())).config
+    return Figure(
+        picture,
+        title="Energy through the depth of trained models",
+        guide="Low: neighbouring tokens have become alike. Compare each position with the baseline at the same depth.",
+        alt=f"Mean Dirichlet energy per token of held-out {one.task} after the embedding and each block, for "
+        + ", ".join(p.label for p in results)
+        + ".",
+        basis="one seed",
+    )

@@ -1,0 +1,62 @@
+"""What every figure of the lab has: a title, a sentence on how to read it, a text for those who cannot see it, its basis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import plotly.graph_objects as go
+
+BASES = ("theory", "untrained", "one seed", "data", "your data")
+"""What a figure shows. Several seeds are written as their number, e.g. ``3 seeds``."""
+
+MARGIN = {"l": 56, "r": 16, "t": 24, "b": 48}
+
+# No colours of ink or paper here: the page's theme fills them in, so that a figure is right in light and in dark.
+TEMPLATE = go.layout.Template(
+    layout={
+        "margin": MARGIN,
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "hovermode": "closest",
+        "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.0, "xanchor": "left", "x": 0},
+        "xaxis": {"zeroline": False, "ticks": "outside", "ticklen": 4, "automargin": True},
+        "yaxis": {"zeroline": False, "ticks": "outside", "ticklen": 4, "automargin": True},
+        "uirevision": "keep",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart that cannot go without its words. Raises ValueError where one is missing, an axis title included.
+
+    ``chart`` is a Plotly figure, or an Altair chart where curves grow while one watches.
+    """
+
+    chart: Any
+    title: str
+    guide: str
+    alt: str
+    basis: str
+
+    def __post_init__(self) -> None:
+        for name in ("title", "guide", "alt"):
+            if not getattr(self, name).strip():
+                raise ValueError(f"a figure needs its {name}")
+        if self.basis not in BASES and not self.basis.removesuffix(" seeds").isdigit():
+            raise ValueError(f"basis is {self.basis!r}; it must be one of {', '.join(BASES)} or 'n seeds'")
+        if isinstance(self.chart, go.Figure):
+            _check_axes(self.chart)
+
+
+def chart(height: int, layout: Mapping[str, Any] | None = None, **more: Any) -> go.Figure:
+    """An empty Plotly figure in the lab's template."""
+    return go.Figure(layout={"template": TEMPLATE, "height": height, "margin": MARGIN, **(layout or {}), **more})
+
+
+def _check_axes(figure: go.Figure) -> None:
+    for axis in (*figure.select_xaxes(), *figure.select_yaxes()):
+        if axis.visible is not False and axis.showticklabels is not False and not axis.title.text:
+            raise ValueError(f"{axis.plotly_name} has no title")

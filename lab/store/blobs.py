@@ -1,0 +1,95 @@
+"""Arrays on disk: safetensors files named by the sha256 of their bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from lab.store.notices import Notices
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class Blobs:
+    """``blobs/<2>/<sha256>.safetensors``. Files appear whole or not at all and are verified when read."""
+
+    def __init__(self, root: Path, notices: Notices) -> None:
+        self.root = root
+        self._notices = notices
+
+    def put(self, arrays: Mapping[str, NDArray[Any]], result: str) -> str:
+        """Write arrays, with the run's result in the file's metadata; the name. Raises OSError."""
+        # "C" order, because safetensors writes the buffer as it lies.
+        data = save({name: np.asarray(array, order="C") for name, array in arrays.items()}, {"result": result})
+        name = hashlib.sha256(data).hexdigest()
+        path = self.path(name)
+        if path.exists():
+            return name
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temporary = path.with_name(f".{name}.{os.getpid()}.{os.urandom(4).hex()}")
+        try:
+            with temporary.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        return name
+
+    def get(self, name: str) -> Arrays | None:
+        """Read arrays back; None, with a notice, if the file is missing or damaged."""
+        data = self._verified(name)
+        return None if data is None else load(data)
+
+    def results(self) -> Iterator[tuple[str, str]]:
+        """Name and result of every sound file, the oldest first."""
+        paths = self.root.glob("blobs/??/*.safetensors")
+        for path in sorted(paths, key=lambda path: (path.stat().st_mtime_ns, path.name)):
+            data = self._verified(path.stem)
+            if data is not None:
+                yield path.stem, _metadata(data).get("result", "")
+
+    def path(self, name: str) -> Path:
+        """Where a blob lies. Raises ValueError for anything but a sha256."""
+        if not re.fullmatch("[0-9a-f]{64}", name):
+            raise ValueError(f"{name!r} is not a sha256.")
+        return self.root / "blobs" / name[:2] / f"{name}.safetensors"
+
+    def _verified(self, name: str) -> bytes | None:
+        try:
+            path = self.path(name)
+            data = path.read_bytes()
+        except (OSError, ValueError) as error:
+            self._notices.add(f"The weights {name} could not be read: {error}.")
+            return None
+        with contextlib.suppress(SafetensorError):
+            if hashlib.sha256(data).hexdigest() == name:
+                load(data)
+                return data
+        self._set_aside(path)
+        return None
+
+    def _set_aside(self, path: Path) -> None:
+        aside = self.root / "aside" / path.name
+        with contextlib.suppress(OSError):
+            aside.parent.mkdir(mode=0o700, exist_ok=True)
+            path.replace(aside)
+        self._notices.add(f"The weights {path.stem[:12]}… were damaged and were set aside as {aside}.")
+
+
+def _metadata(data: bytes) -> dict[str, str]:
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    return dict(header.get("__metadata__", {}))

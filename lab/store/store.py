@@ -1,0 +1,162 @@
+"""The store: results and weights of runs, what failed, what was asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from diskcache import Cache
+from numpy.typing import NDArray
+
+from lab.results import RunResult
+from lab.store.blobs import Arrays, Blobs
+from lab.store.database import Database, Row, StoreError, explain
+from lab.store.notices import Notices
+from lab.store.requests import Requests
+
+
+def default_path() -> Path:
+    """``LAB_CACHE``, or ``cache/`` beside the package."""
+    return Path(os.environ.get("LAB_CACHE") or Path(__file__).parents[2] / "cache").absolute()
+
+
+_result = lru_cache(maxsize=5000)(RunResult.from_json)
+"""Pages read the same results again and again, and a result never changes."""
+
+
+class Store:
+    """Results by the key of their config; safe for many threads and processes on one folder.
+
+    What cannot be read, be it a row, a file of weights or the whole database, is kept in ``aside/``, told in
+    :meth:`notices` and treated as missing. Raises :class:`StoreError` where the folder cannot be written.
+    """
+
+    def __init__(self, path: Path | str | None = None) -> None:
+        self.path = Path(path).absolute() if path is not None else default_path()
+        with contextlib.suppress(OSError):  # a folder that is only read still serves what it holds
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.path.chmod(0o700)
+        self._notices = Notices(self.path / "aside" / "notices.txt")
+        self._blobs = Blobs(self.path, self._notices)
+        self._database = Database(self.path, self._notices, self._rebuild)
+        self.requests = Requests(self._database)
+
+    # results
+
+    def get(self, key: str) -> RunResult | None:
+        """The result of one run."""
+        return self.get_many([key]).get(key)
+
+    def get_many(self, keys: Iterable[str]) -> dict[str, RunResult]:
+        """The results there are, by key, in the order of ``keys``."""
+        keys = list(keys)
+        rows = self._database.rows([f"result/{key}" for key in keys])
+        found = {result.config.key: result for row in rows if (result := self._parse(row)) is not None}
+        return {key: found[key] for key in keys if key in found}
+
+    def results(self) -> Iterator[RunResult]:
+        """Every result."""
+        for row in self._database.scan("result/"):
+            if (result := self._parse(row)) is not None:
+                yield result
+
+    def done(self, keys: Iterable[str]) -> set[str]:
+        """Which of these runs have a result; does not read them."""
+        return {row[7:] for row in self._database.known([f"result/{key}" for key in keys])}
+
+    def put(self, result: RunResult, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Keep a result and its arrays, and forget an earlier failure of the run."""
+        key, text = result.config.key, result.to_json()
+        self._database.ready()
+        try:
+            blob = self._blobs.put(arrays, text)
+        except OSError as error:
+            raise StoreError(explain("", error.errno, self.path, error), "cache") from None
+
+        def action(cache: Cache) -> None:
+            cache.set(f"result/{key}", text)
+            cache.set(f"blob/{key}", json.dumps(blob))
+            cache.delete(f"failure/{key}")
+
+        self._database.write(action)
+
+    def arrays(self, key: str) -> Arrays | None:
+        """The arrays of a run; None if there are none or they were damaged."""
+        name = self._text(f"blob/{key}")
+        try:
+            return self._blobs.get(str(json.loads(name))) if name is not None else None
+        except ValueError:
+            return None
+
+    def set_aside(self, key: str, why: str) -> None:
+        """Treat a result as missing from now on, so that asking for the run trains it again."""
+        for row in self._database.rows([f"result/{key}"]):
+            self._database.set_aside(row, f"The result of run {key} was set aside: {why}")
+
+    # failures
+
+    def fail(self, key: str, cause: str) -> None:
+        """Record that a run failed, and why; it is not tried again until somebody asks for it anew."""
+        self._database.write(lambda cache: cache.set(f"failure/{key}", json.dumps({"cause": cause})))
+
+    def failure(self, key: str) -> str | None:
+        """Why a run failed, if it did."""
+        return self.failures([key]).get(key)
+
+    def failures(self, keys: Iterable[str]) -> dict[str, str]:
+        """The causes of the runs that failed, by key."""
+        causes: dict[str, str] = {}
+        for row in self._database.rows([f"failure/{key}" for key in keys]):
+            try:
+                causes[row.key[8:]] = str(json.loads(row.text or "")["cause"])
+            except (ValueError, TypeError, KeyError):
+                self._database.set_aside(row, f"The failure of run {row.key[8:]} could not be read; it was set aside.")
+        return causes
+
+    # the rest
+
+    def notices(self) -> list[str]:
+        """Sentences about what has been set aside, the latest last."""
+        return self._notices.all()
+
+    def version(self) -> tuple[int, ...]:
+        """Changes whenever somebody has written to the database."""
+        return self._database.version()
+
+    def close(self) -> None:
+        """Close this thread's connection; the next use opens it again."""
+        self._database.close()
+
+    def _text(self, key: str) -> str | None:
+        return next((row.text for row in self._database.rows([key])), None)
+
+    def _parse(self, row: Row) -> RunResult | None:
+        key = row.key[7:]
+        try:
+            if row.text is None:
+                raise ValueError("it is not text")
+            result = _result(row.text)
+            if result.config.key != key:
+                raise ValueError("it is the result of another run")
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            self._database.set_aside(row, f"The result of run {key} could not be read and was set aside: {error}")
+            return None
+        return result
+
+    def _rebuild(self, cache: Cache) -> None:
+        """Fill a fresh database with the results that the files of weights repeat."""
+        count = 0
+        for name, text in self._blobs.results():
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                key = RunResult.from_json(text).config.key
+                with cache.transact():
+                    cache.set(f"result/{key}", text)
+                    cache.set(f"blob/{key}", json.dumps(name))
+                count += 1
+        if count:
+            self._notices.add(f"{count} results were found again beside their weights.")

@@ -1,0 +1,23 @@
+"""The default budget of each task at each size: the fields of a run that a task sets for itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lab.config import RunConfig
+
+# The public re-implementation's recipe on the Long Range Arena (Nyströmformer's): 2 layers, width 64, 2 heads, FFN 128, dropout 0.1,
+# mean pooling, learned positions, learning rate 1e-4.
+_FULL = {"width": 64, "heads": 2, "layers": 2, "ffn": 128, "dropout": 0.1, "learning_rate": 1e-4, "eval_every": 500}
+
+RECIPES: dict[tuple[str, str], dict[str, Any]] = {
+    ("digits", "mini"): {"steps": 300},
+    ("listops", "mini"): {"steps": 600},
+    ("listops", "small"): {"steps": 3000, "eval_every": 100},
+    ("listops", "full"): _FULL | {"steps": 5000},
+}
+
+
+def recipe(task: str, size: str = "mini", **changes: Any) -> RunConfig:
+    """The default run of a task at a size, with ``changes`` on top. Raises :class:`lab.config.ConfigError`."""
+    return RunConfig(**{"task": task, "size": size, **RECIPES.get((task, size), {}), **changes})

@@ -1,0 +1,196 @@
+"""Training: paired, deterministic, fair to every arm of a pack."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from lab.batches import DeviceSplit, batch_order
+from lab.config import RunConfig
+from lab.positions import Position
+from lab.tasks import TASKS, get_task
+from lab.training import TrainingError, accuracy, learning_rate, train_pack
+
+SMALL = {"width": 8, "ffn": 16, "batch": 8, "steps": 6, "eval_every": 3}
+
+
+def one(**fields):
+    trained = train_pack([RunConfig(**{**SMALL, **fields})], device="cpu")[0]
+    assert trained is not None
+    return trained
+
+
+def test_a_run_learns_the_digits_far_better_than_chance():
+    run = one(width=32, ffn=64, batch=32, steps=300, eval_every=100)
+    assert run.result.accuracy > 4 * run.result.chance
+    assert run.result.curve[-1].loss < run.result.curve[0].loss
+    assert run.result.accuracy == run.result.curve[-1].accuracy
+    assert [point.step for point in run.result.curve] == [100, 200, 300]
+
+
+@pytest.mark.parametrize("position", list(Position))
+def test_a_result_holds_what_it_promises(position):
+    run = one(position=position, layers=3).result
+    assert len(run.energy) == 4
+    assert len(run.swap) == 3
+    assert len(run.initial.energy) == 4
+    assert all(e > 0 for e in run.energy)
+    assert all(0 < s.chi <= s.routing + s.operator for s in run.swap)
+    assert run.alphas == (0.25,) * position.applications(3)
+    assert run.seconds > 0
+    assert {"torch", "device", "threads", "python", "lab"} <= set(run.provenance)
+    assert run.n_test == 500
+
+
+def test_the_last_point_averages_the_losses_since_the_point_before():
+    every = one(steps=5, eval_every=1).result.curve
+    sparse = one(steps=5, eval_every=3).result.curve
+    assert [p.step for p in sparse] == [3, 5]
+    assert sparse[0].loss == pytest.approx(np.mean([p.loss for p in every[:3]]), rel=1e-6)
+    assert sparse[1].loss == pytest.approx(np.mean([p.loss for p in every[3:]]), rel=1e-6)
+
+
+def test_the_same_config_gives_the_same_bits():
+    a, b = one(), one()
+    assert a.result.curve == b.result.curve
+    assert all(np.array_equal(a.arrays[name], b.arrays[name]) for name in a.arrays)
+
+
+def test_the_same_config_gives_the_same_bits_in_another_process():
+    code = (
+        "import sys; sys.path.insert(0, '.')\n"
+        "from lab.training import train_pack; from lab.config import RunConfig\n"
+        f"print([repr(p) for p in train_pack([RunConfig(**{SMALL!r})], device='cpu')[0].result.curve])"
+    )
+    environment = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
+    said = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == str([repr(p) for p in one().result.curve])
+
+
+@pytest.mark.parametrize("task", sorted(name for name, task in TASKS.items() if not task.unavailable("mini")))
+def test_every_arm_of_a_seed_sees_the_same_batches(task):
+    n = len(get_task(task).load("mini").train)
+
+    def first(**fields):
+        order = batch_order(n, RunConfig(task=task, **fields))
+        return np.stack([next(order) for _ in range(2 * n // 32)])
+
+    base = first(seed=7)
+    for position in Position:
+        assert np.array_equal(base, first(seed=7, position=position, permuted=True, alpha=0.1))
+    assert not np.array_equal(base, first(seed=8))
+
+
+def test_an_epoch_shows_every_example_once():
+    order = batch_order(10, RunConfig(batch=4))
+    seen = np.concatenate([next(order) for _ in range(5)])
+    assert sorted(seen[:10]) == sorted(seen[10:]) == list(range(10))
+    tiny = batch_order(3, RunConfig(batch=8))
+    assert np.bincount(next(tiny)).max() <= 3
+
+
+def pack_of_24():
+    arms = [RunConfig(**{**SMALL, "steps": 50, "eval_every": 50, "seed": s, "position": p}) for s in (0, 1) for p in Position]
+    arms += [arms[1].with_(alpha=a) for a in (0.05, 0.1, 0.4, 0.5)]
+    arms += [arms[1].with_(permuted=True, seed=s) for s in range(4)]
+    return arms
+
+
+def test_each_arm_of_a_pack_of_24_agrees_with_its_solo_run():
+    arms = pack_of_24()
+    assert len(arms) == 24
+    together = train_pack(arms, device="cpu")
+    for config, packed in zip(arms, together, strict=True):
+        alone = train_pack([config], device="cpu")[0]
+        assert packed.result.config == config
+        assert packed.result.curve[-1].loss == pytest.approx(alone.result.curve[-1].loss, abs=1e-4)
+        assert packed.result.accuracy == pytest.approx(alone.result.accuracy, abs=0.01)
+
+
+def test_a_learnable_pack_agrees_with_its_solo_runs_and_alpha_moves():
+    arms = [
+        RunConfig(**{**SMALL, "steps": 30, "position": p, "learnable": True, "strides": (1, 2), "alpha": 0.2})
+        for p in (Position.AFTER_EMBEDDING, Position.BETWEEN_LAYERS)
+    ]
+    for config, packed in zip(arms, train_pack(arms, device="cpu"), strict=True):
+        alone = train_pack([config], device="cpu")[0]
+        assert packed.result.curve[-1].loss == pytest.approx(alone.result.curve[-1].loss, abs=1e-4)
+        assert packed.result.alphas == pytest.approx(alone.result.alphas, abs=1e-4)
+        assert all(0 < a < 0.5 and a != pytest.approx(0.2, abs=1e-5) for a in packed.result.alphas)
+
+
+def test_progress_is_told_in_order_and_ends_with_the_last_point():
+    said = []
+    train_pack([RunConfig(**SMALL)], device="cpu", on_progress=said.append)
+    assert [p.step for p in said] == sorted(p.step for p in said)
+    assert [p.point.step for p in said if p.point] == [3, 6]
+    assert all(p.key == RunConfig(**SMALL).key and p.steps == 6 for p in said)
+
+
+def test_a_stopped_arm_ends_at_the_next_step_and_the_others_go_on():
+    arms = [RunConfig(**{**SMALL, "seed": s}) for s in (0, 1)]
+    asked = []
+
+    def stop(key):
+        asked.append(key)
+        return key == arms[0].key and len(asked) > 4
+
+    stopped, finished = train_pack(arms, device="cpu", should_stop=stop)
+    assert stopped is None
+    assert finished.result.accuracy == train_pack([arms[1]], device="cpu")[0].result.accuracy
+    asked.clear()
+    assert train_pack(arms[:1], device="cpu", should_stop=lambda key: asked.append(key) or len(asked) == 3) == [None]
+    assert len(asked) == 3
+
+
+def test_a_run_that_diverges_says_so_and_spares_its_neighbours(monkeypatch):
+    arms = [RunConfig(**{**SMALL, "seed": s}) for s in (0, 1)]
+    sound = train_pack(arms, device="cpu")[1]
+    _poison(monkeypatch, 0)
+    with pytest.raises(TrainingError, match="learning rate"):
+        train_pack(arms[:1], device="cpu")
+    failed, neighbour = train_pack(arms, device="cpu")
+    assert isinstance(failed, TrainingError)
+    assert neighbour.result.curve == sound.result.curve
+
+
+def _poison(monkeypatch, arm):
+    """Make one arm's loss NaN, as a diverging run's would be."""
+    import lab.training
+
+    sound = lab.training.per_arm_loss
+
+    def broken(logits, labels):
+        losses = sound(logits, labels)
+        return losses * torch.where(torch.arange(len(losses)) == arm, torch.nan, 1.0)
+
+    monkeypatch.setattr(lab.training, "per_arm_loss", broken)
+
+
+def test_the_learning_rate_warms_up_and_decays_to_a_tenth():
+    config = RunConfig(steps=100, warmup=10, learning_rate=0.01)
+    rates = [learning_rate(config, step) for step in range(1, 101)]
+    assert rates[9] == pytest.approx(0.01)
+    assert rates[:10] == sorted(rates[:10])
+    assert rates[9:] == sorted(rates[9:], reverse=True)
+    assert rates[-1] == pytest.approx(0.001)
+
+
+def test_accuracy_is_the_share_of_right_answers_over_the_whole_split():
+    from lab.model import PackTransformer
+
+    data = get_task("listops").load("mini")
+    model = PackTransformer([RunConfig(task="listops", width=8)], data.vocabulary, data.length, data.classes)
+    split = DeviceSplit(data.test, torch.device("cpu"))
+    model.eval()
+    logits = model(split.tokens[None], split.lengths[None])
+    expected = (logits.argmax(-1)[0] == split.labels).double().mean().item()
+    assert accuracy(model, split) == [pytest.approx(expected, abs=2e-3)]
+
+
+def test_bfloat16_trains():
+    run = one(precision="bfloat16", steps=30, eval_every=15).result
+    assert run.curve[-1].loss < run.curve[0].loss
