@@ -92,9 +92,9 @@ def study(
     """Train the baseline and all seven positions at several seeds, and print what the differences say."""
     with _spoken_errors():
         get_task(task)
-        base = recipe(task, size, matched=matched, position=Position.AFTER_EMBEDDING, **_budget(steps), **_fields(set_))
+        base = recipe(task, size, position=Position.AFTER_EMBEDDING, **_budget(steps), **_fields(set_))
         positions = _positions(position) if position else tuple(Position)
-        asked = Study(base, positions, tuple(alpha or [0.25]), tuple(range(seeds)), permuted)
+        asked = Study(base, positions, tuple(alpha or [0.25]), tuple(range(seeds)), permuted, matched)
         results = _train(Store(), asked.configs())
         if out:
             _write_csv(out, results.values())

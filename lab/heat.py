@@ -71,7 +71,7 @@ def transfer_function(
 ) -> Tensor:
     """What D^steps multiplies cosine mode k by: (1 - Σ_s α_s λ_{s,k})^steps, (n,) float64 (arXiv 2510.03272).
 
-    A tensor α (..., 1, 1) gives (..., 1, n). Raises :class:`LabError` as :func:`heat_steps` does.
+    A tensor α (..., 1, 1) gives (..., n). Raises :class:`LabError` as :func:`heat_steps` does.
     """
     check_tokens(n)
     strides = check_strides(strides)

@@ -117,6 +117,7 @@ def _alphas(name: str, default: tuple[float, ...]) -> Field:
 MAX_ALPHAS = 6
 MAX_TEXT = 512
 MAX_DIGIT = 499
+MAX_STEPS = 20000
 SHARED = ("alpha", "heat_steps", "position", "task", "seed")
 """The fields of the sidebar."""
 
@@ -144,13 +145,12 @@ FIELDS: dict[str, Field] = {
         _choice("attention", "content", ATTENTIONS),
         _whole("tokens", 32, 4, 128),
         _real("reach", 2.0, 0.5, 16),
-        _whole("shift", 1, 1, 64),
         _whole("layer", 1, 1, 24),
         _whole("head", 1, 1, 64),
         _whole("example", 0, 0, MAX_DIGIT),
         # page 4
         _whole("seeds", 3, 1, 20),
-        _whole("steps", 300, 1, 20000),
+        _whole("steps", 300, 1, MAX_STEPS),
         _flag("permuted", False),
         _flag("matched", False),
     )

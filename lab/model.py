@@ -147,8 +147,9 @@ class PackTransformer(nn.Module):
         """Queries, keys and values, each ``(arms * batch, heads, n, width / heads)``."""
         arms, batch, n, width = x.shape
         qkv = _linear(x, w[f"blocks.{layer}.qkv.weight"], w[f"blocks.{layer}.qkv.bias"])
-        qkv = qkv.view(arms * batch, n, 3, self.config.heads, width // self.config.heads)
-        q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)
+        # Split, not unbind: the gradient of a split is one concatenation in the order it is needed in.
+        parts = qkv.split(width, -1)
+        q, k, v = (part.view(arms * batch, n, self.config.heads, -1).transpose(1, 2) for part in parts)
         return q, k, v
 
     def _dropout(self, x: Tensor) -> Tensor:

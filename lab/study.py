@@ -17,20 +17,24 @@ MAX_RUNS = 5000
 class Study:
     """``positions`` × ``alphas`` (× the permuted control) × ``seeds``, everything else as in ``base``.
 
-    Raises :class:`LabError` where a list is empty or the study is larger than :data:`MAX_RUNS` runs.
+    ``base`` has a heat layer, from which the arms take its steps and strides; ``matched`` makes every arm one of matched total α.
+    Raises :class:`LabError` where a list is empty, the study is larger than :data:`MAX_RUNS` runs, or ``base`` is a baseline.
     """
 
-    base: RunConfig = field(default_factory=RunConfig)
+    base: RunConfig = field(default_factory=lambda: RunConfig(position=Position.AFTER_EMBEDDING))
     positions: tuple[Position, ...] = tuple(Position)
     alphas: tuple[float, ...] = (0.25,)
     seeds: tuple[int, ...] = (0, 1, 2)
     permuted: bool = False
+    matched: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "positions", tuple(Position(p) for p in self.positions))
         for name in ("positions", "alphas", "seeds"):
             if not getattr(self, name):
                 raise LabError(f"{name} is empty; a study needs at least one.", name)
+        if self.base.position is Position.BASELINE:
+            raise LabError("base is a baseline; a study takes the heat layer of its arms from it.", "base")
         runs = len(self.configs())
         if runs > MAX_RUNS:
             raise LabError(f"The study has {runs} runs; at most {MAX_RUNS} are allowed in one.", "seeds")
@@ -42,8 +46,10 @@ class Study:
             for permuted in (False, True) if self.permuted else (False,):
                 for alpha in self.alphas:
                     for position in self.positions:
-                        arm = {"position": position, "alpha": alpha, "seed": seed, "permuted": permuted}
-                        runs.setdefault(self.base.with_(**arm))
+                        arm = self.base.with_(
+                            position=position, alpha=alpha, seed=seed, permuted=permuted, matched=self.matched
+                        )
+                        runs.setdefault(arm)
         return tuple(runs)
 
     @property

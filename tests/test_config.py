@@ -126,3 +126,11 @@ def test_an_empty_or_huge_study_is_refused():
         Study(seeds=())
     with pytest.raises(LabError, match=str(MAX_RUNS)):
         Study(seeds=tuple(range(MAX_RUNS)))
+
+
+def test_a_matched_study_is_matched_where_that_means_something():
+    runs = {run.position: run for run in Study(seeds=(0,), matched=True).configs()}
+    assert runs[Position.AFTER_FFN].matched
+    assert not runs[Position.AFTER_EMBEDDING].matched
+    with pytest.raises(LabError, match="baseline"):
+        Study(RunConfig())

@@ -158,6 +158,7 @@ class EngineProcess:
     def submit(self, configs: list[RunConfig]) -> None:
         """Hand one pack to the cluster."""
         name = f"{os.getpid()}-{next(self.number)}-{os.urandom(3).hex()}"
+        log.info("Handing out %s as %s", " ".join(config.key for config in configs), name)
         future = self.cluster.submit(configs, name)
         self.attempts[name] = Attempt(configs, future, {})
         future.add_done_callback(lambda _: self.inbox.put(("finished", name)))
@@ -189,10 +190,10 @@ class EngineProcess:
         attempt = self.attempts.get(str(event.get("attempt")))
         if attempt is None:
             return
-        if "worker" in event:  # it begins, perhaps anew after another worker died
-            self.known[event["worker"]] = {k: event[k] for k in ("device", "pid", "streamlit")}
+        if "began" in event:  # it begins, perhaps anew after another worker died
+            self.known[event["began"]] = {k: event[k] for k in ("device", "pid", "streamlit")}
             attempt.progress = {
-                config.key: Running(0, config.steps, worker=event["worker"]) for config in attempt.configs
+                config.key: Running(0, config.steps, worker=event["began"]) for config in attempt.configs
             }
         elif (running := attempt.progress.get(event["key"])) is not None:
             running.step, running.steps, running.seconds = event["step"], event["steps"], event["seconds"]
@@ -282,7 +283,6 @@ class EngineProcess:
 def main() -> None:
     """Be the engine of this cache, unless there is one already."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
-    logging.getLogger("distributed").setLevel(logging.WARNING)
     store = Store()
     lock = engine_lock(store.path)
     try:
@@ -291,6 +291,7 @@ def main() -> None:
         return
     write_live(store.path / "live.json", Live(os.getpid(), "The engine is starting."))
     process = EngineProcess(store)
+    logging.getLogger("distributed").setLevel(logging.WARNING)  # which its import has set
 
     def end(*_: object) -> None:
         process.ending = True

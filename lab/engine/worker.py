@@ -57,7 +57,7 @@ def train(config_jsons: Sequence[str], attempt: str) -> list[Outcome | None]:
 
     tell(
         {
-            "worker": worker.address,
+            "began": worker.address,
             "device": _in_words(device),
             "pid": os.getpid(),
             "streamlit": "streamlit" in sys.modules,

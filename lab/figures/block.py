@@ -34,15 +34,28 @@ _PARTS = (
 _WIDTHS = {"Embedding": 92, "Attention": 88, "Classes": 72, "Mean": 60, "FFN": 60}
 _STYLE = """<style>
 .lab-block{container-type:inline-size;width:100%}
-.lab-block svg{width:100%;height:auto;display:block;font:500 14px inherit}
-.lab-block .tall{display:none;max-width:300px;margin:0 auto}
+.lab-block svg{width:100%;height:auto;display:block;font-size:14px;font-weight:500}
+.lab-block .tall{display:none;max-width:200px;margin:0 auto}
+.lab-places{display:grid;grid-template-columns:repeat(auto-fill,minmax(225px,1fr));gap:.35rem 1rem;margin:.75rem 0 0;
+padding:0;list-style:none;font-size:.9rem}
+.lab-places li{margin:0;padding:.15rem .5rem;border-radius:.4rem;line-height:1.35}
+.lab-places b{color:#D55E00;margin-right:.35rem}
+.lab-places .chosen{background:rgba(213,94,0,.14);font-weight:600}
+.lab-places small{display:block;opacity:.75;font-size:.85em}
 @container (max-width:720px){.lab-block .wide{display:none}.lab-block .tall{display:block}}
 </style>"""
 
 
 def block_drawing(chosen: Position) -> str:
-    """HTML of the drawing, wide and tall (the page shows the one that fits), with ``chosen`` filled in."""
-    return f'{_STYLE}<div class="lab-block">{_svg(chosen, tall=False)}{_svg(chosen, tall=True)}</div>'
+    """HTML of the drawing, wide and tall (the page shows the one that fits), and its legend, with ``chosen`` marked."""
+    legend = "".join(
+        f'<li class="{"chosen" if place is chosen else ""}"><b>{i}</b>{escape(place.label)}'
+        f"<small>{escape(place.formula)}</small></li>"
+        for i, place in enumerate(Position)
+        if place is not Position.BASELINE
+    )
+    pictures = _svg(chosen, tall=False) + _svg(chosen, tall=True)
+    return f'{_STYLE}<div class="lab-block">{pictures}<ol class="lab-places">{legend}</ol></div>'
 
 
 def block_alt(chosen: Position) -> str:
@@ -69,13 +82,13 @@ def _svg(chosen: Position, *, tall: bool) -> str:
             forks[label] = pen.at + 2
             pen.skip(8)
         elif label == "begin":
-            pen.skip(2)
+            pen.skip(10)
             frame_start = pen.at
             pen.skip(6)
         else:
-            pen.skip(2)
-            pen.frame(frame_start, pen.at - 4)
-            pen.skip(8)
+            pen.skip(12)
+            pen.frame(frame_start, pen.at)
+            pen.skip(4)
     return pen.finish(block_alt(chosen))
 
 
@@ -130,7 +143,7 @@ class _Pen:
         if filled:
             tx, ty = self.point(self.at + 13, 0)
             anchor = 'text-anchor="start"' if self.tall else 'text-anchor="middle"'
-            tx, ty = (tx + 24, ty + 5) if self.tall else (tx, ty + 56)
+            tx, ty = (tx + 24, ty + 5) if self.tall else (tx, ty + 36)
             self.shapes.append(f'<text x="{tx:g}" y="{ty:g}" {anchor} fill="{ACCENT}" font-weight="700">D</text>')
         self.at += 26
 

@@ -17,6 +17,8 @@ MAX_TOKENS = 256
 MAX_DIM = 32
 """What is drawn of a larger matrix; what is computed is always the whole sequence."""
 
+HEIGHT = 500
+
 NAMED_TOKENS = 80
 """Up to this many tokens are named on the axis."""
 
@@ -51,7 +53,7 @@ def _heatmaps(x: NDArray[np.float32], frames: NDArray[np.float32], now: int) -> 
     shared = {"coloraxis": "coloraxis", "hovertemplate": hover}
     axis = {"title": {"text": "dimension"}, "nticks": 4}
     picture = chart(
-        430,
+        HEIGHT,
         xaxis={"anchor": "y", "showticklabels": False, "matches": "x2"},
         xaxis2={"anchor": "y2", "title": {"text": "token", "standoff": 4}},
         yaxis={"domain": [0.54, 1], **axis},
@@ -73,7 +75,7 @@ def _lines(x: NDArray[np.float32], frames: NDArray[np.float32], now: int) -> tup
     low, high = float(x.min()), float(x.max())
     pad = 0.08 * (high - low) or 1.0
     picture = chart(
-        430,
+        HEIGHT,
         xaxis={"title": {"text": "token", "standoff": 4}},
         yaxis={"title": {"text": "value"}, "range": [low - pad, high + pad]},
     )
@@ -119,7 +121,7 @@ def _player(ladder: Sequence[int], now: int) -> dict[str, object]:
                 "yanchor": "top",
                 "pad": {"t": 0, "b": 0},
                 "ticklen": 3,
-                "currentvalue": {"prefix": "after T = ", "suffix": " steps", "xanchor": "right"},
+                "currentvalue": {"prefix": "after T = ", "xanchor": "right"},
                 "steps": [{"label": str(t), "method": "animate", "args": [[str(t)], at_once]} for t in ladder],
                 **grey,
             }
@@ -136,7 +138,7 @@ def transfer(given: Representations, alpha: float, steps: int) -> Figure:
     floor = max(float(before.max()) * 1e-5, 1e-300)
     k = np.arange(n)
     picture = chart(
-        430,
+        HEIGHT,
         xaxis={"anchor": "y", "showticklabels": False, "matches": "x2"},
         xaxis2={"anchor": "y2", "title": {"text": "cosine mode k (slow → fast)", "standoff": 4}},
         yaxis={

@@ -9,40 +9,32 @@ Example: ``[MAX 2 9 [MIN 4 7 ] 0 ]``, label 9.
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
+import os
+from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lab.tasks.base import PAD, Split, Task, TaskData, TaskError, TaskInfo
+from lab.tasks.cache import Allocate, Arrays, cached_arrays, source_identity
+from lab.tasks.listops_generator import CLOSE, OPERATORS, TOKENS, VERSION, Expressions, generate_split
+from lab.tasks.lra_release import find_files, missing_file, read_tsv
 
-
-
-def _median(values: list[int]) -> int:
-    """``int(np.median(values))`` for small non-negative integers, a hundred times faster."""
-    ordered = sorted(values)
-    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) // 2
-
-
-OPERATORS: dict[str, Callable[[list[int]], int]] = {
-    "[MIN": min,
-    "[MAX": max,
-    "[MED": _median,
-    "[SM": lambda values: sum(values) % 10,
-}
-_NAMES = tuple(OPERATORS)
-CLOSE = "]"
-TOKENS = ("<pad>", *"0123456789", *_NAMES, CLOSE)
 IDS = {token: i for i, token in enumerate(TOKENS)}
 
-P_OPERATOR = 0.25
-MAX_DEPTH = 10
-MAX_ARGUMENTS = 10
-
-# size: (shortest and longest length, both excluded as in LRA; training and held-out examples)
-SIZES = {"mini": (4, 48, 8000, 1000), "small": (100, 400, 24000, 2000), "full": (500, 2000, 96000, 2000)}
+# size: (shortest and longest length, both excluded as in LRA; training, validation and test examples).
+# Accuracy is measured on the test examples; the validation ones complete the files in LRA's form.
+SIZES = {
+    "mini": (4, 48, 8000, 0, 1000),
+    "small": (100, 400, 24000, 0, 2000),
+    "full": (500, 2000, 96000, 2000, 2000),
+}
+SPLITS = ("train", "val", "test")
+HEADER = ("Source", "Target")
+RELEASE_FOLDERS = ("listops-1000", "listops", "")
+MAX_RELEASE_TOKENS = 4096
 
 
 class ListOps(Task):
@@ -74,62 +66,140 @@ class ListOps(Task):
         return [TOKENS[token] for token in tokens]
 
 
-def generate(rng: random.Random, longest: int) -> tuple[list[str], int] | None:
-    """One random expression as its tokens, and its value; None as soon as it is sure to reach ``longest`` tokens.
+class LraListOps(ListOps):
+    """The same task on the release's own files."""
 
-    Giving up early and drawing again leaves the distribution of the expressions that are kept as it is: they are drawn
-    from the same generator, conditioned on their length.
-    """
-    tokens: list[str] = []
-    owed = 1  # nodes promised and not yet drawn: each will take at least one token
+    info = TaskInfo(
+        name="lra_listops",
+        title="ListOps (LRA release)",
+        description="The Long Range Arena's own ListOps files: 96,000 training and 2,000 test expressions of 500 to 2000 tokens.",
+        source="listops-1000/basic_{train,val,test}.tsv of the Long Range Arena release (arXiv 2011.04006), in the folder LAB_LRA_DIR",
+        licence="Apache 2.0 (github.com/google-research/long-range-arena)",
+        sizes=("full",),
+        label_names=tuple("0123456789"),
+    )
 
-    def node(depth: int) -> int:
-        nonlocal owed
-        owed -= 1
-        if depth >= MAX_DEPTH or rng.random() > P_OPERATOR:
-            value = int(rng.random() * 10)
-            tokens.append(str(value))
-            return value
-        arguments = rng.randint(2, MAX_ARGUMENTS)
-        operator = rng.choice(_NAMES)
-        tokens.append(operator)
-        owed += arguments
-        if len(tokens) + owed + 1 >= longest:
-            raise _TooLongError
-        values = [node(depth + 1) for _ in range(arguments)]
-        tokens.append(CLOSE)
-        if len(tokens) + owed >= longest:
-            raise _TooLongError
-        return OPERATORS[operator](values)
+    def unavailable(self, size: str) -> str:
+        return super().unavailable(size) or missing_file(RELEASE_FOLDERS, _file_names())
 
-    try:
-        value = node(1)
-    except _TooLongError:
-        return None
-    return tokens, value
+    def load(self, size: str) -> TaskData:
+        if reason := self.unavailable(size):
+            raise TaskError(reason, "size")
+        return load_tsv(dict(zip(SPLITS, find_files(RELEASE_FOLDERS, _file_names()), strict=True)))
 
 
-class _TooLongError(Exception):
-    """The expression being drawn has outgrown its limit."""
+def _file_names() -> list[str]:
+    return [f"basic_{split}.tsv" for split in SPLITS]
+
+
+# -- the generated data ---------------------------------------------------------------------------------------------------
 
 
 @cache
 def _load(size: str) -> TaskData:
-    shortest, longest, n_train, n_test = SIZES[size]
-    rng = random.Random(f"listops {size}")
-    examples: dict[tuple[str, ...], int] = {}
-    while len(examples) < n_train + n_test:
-        drawn = generate(rng, longest)
-        if drawn and len(drawn[0]) > shortest:
-            examples.setdefault(tuple(drawn[0]), drawn[1])
-    # A dictionary keeps its order: the split does not depend on any hash.
-    table = np.full((len(examples), longest - 1), PAD, dtype=np.uint8)
-    for row, tokens_of in zip(table, examples, strict=True):
-        row[: len(tokens_of)] = [IDS[token] for token in tokens_of]
-    lengths = np.array([len(tokens_of) for tokens_of in examples], dtype=np.int64)
-    labels = np.array(list(examples.values()), dtype=np.int64)
+    shortest, longest, n_train, n_val, n_test = SIZES[size]
+    n = n_train + n_val + n_test
+    seed = list(SIZES).index(size)
+    if size == "mini":
+        made = generate_split(n, shortest, longest, seed)
+    else:
+
+        def build(allocate: Allocate) -> None:
+            generate_split(n, shortest, longest, seed, Expressions(
+                allocate("tokens", (n, longest - 1), np.uint8), allocate("lengths", (n,), np.int64), allocate("labels", (n,), np.int64)
+            ))
+
+        identity = {"generator": VERSION, "n": n, "shortest": shortest, "longest": longest, "seed": seed}
+        made = Expressions(**cached_arrays(f"listops-{size}", identity, build))
 
     def split(rows: slice) -> Split:
-        return Split(table[rows], lengths[rows], labels[rows])
+        return Split(made.tokens[rows], made.lengths[rows], made.labels[rows])
 
-    return TaskData(split(slice(n_test, None)), split(slice(n_test)), len(TOKENS), 10)
+    return TaskData(split(slice(n_test + n_val, None)), split(slice(n_test)), len(TOKENS), 10)
+
+
+# -- files in LRA's form --------------------------------------------------------------------------------------------------
+
+
+def to_source(tokens: list[str]) -> str:
+    """An expression as LRA writes it: a pair of parentheses for every application of an operator to one more argument.
+
+    ``[MAX 2 9 ]`` becomes ``( ( ( [MAX 2 ) 9 ) ] )``: the tree is the operator applied to its first argument, that to the second, …,
+    and all that to ``]``.
+    """
+    stack: list[list[str]] = [[]]
+    for token in tokens:
+        if token in OPERATORS:
+            stack.append([token])
+            continue
+        if token == CLOSE:
+            token = _nest([*stack.pop(), CLOSE])
+        stack[-1].append(token)
+    return " ".join(stack[0])
+
+
+def _nest(parts: list[str]) -> str:
+    return "( " * (len(parts) - 1) + parts[0] + "".join(f" {part} )" for part in parts[1:])
+
+
+def write_tsv(path: Path, split: Split) -> None:
+    """Write a split as one of LRA's files: a header, then ``Source<TAB>Target``, lines ended by CR LF as Python's csv module does."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("x", encoding="ascii", newline="") as file:
+            file.write("\t".join(HEADER) + "\r\n")
+            for tokens, length, label in zip(split.tokens, split.lengths, split.labels, strict=True):
+                file.write(f"{to_source([TOKENS[token] for token in tokens[:length]])}\t{label}\r\n")
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def read_examples(path: Path) -> Iterator[tuple[NDArray[np.uint8], int]]:
+    """Token ids and label of every line of one of LRA's files, one at a time. Raises :class:`TaskError` naming file and line.
+
+    LRA's loader drops parentheses and turns ``]`` into ``X``, so that a tokenizer of words keeps it; the lab has a token of its own for
+    it, to which both ``]`` and ``X`` lead. Other than LRA's loader the lab cuts nothing off.
+    """
+    known = {token.encode(): i for token, i in IDS.items() if i != PAD} | {b"X": IDS[CLOSE]}
+    for line, (source, target) in read_tsv(path, 2, header=HEADER):
+        words = source.replace(b"(", b" ").replace(b")", b" ").replace(b"]", b" ] ").split()
+        if not 1 <= len(words) <= MAX_RELEASE_TOKENS:
+            raise TaskError(f"{path}, line {line}: the expression has {len(words)} tokens; 1 to {MAX_RELEASE_TOKENS} were expected.")
+        try:
+            tokens = np.array([known[word] for word in words], dtype=np.uint8)
+        except KeyError as error:
+            raise TaskError(
+                f"{path}, line {line}: {error.args[0][:20].decode('ascii', 'replace')!r} is no token of ListOps; "
+                f"digits, {', '.join(OPERATORS)} and ] were expected."
+            ) from None
+        if target not in {b"%d" % label for label in range(10)}:
+            raise TaskError(f"{path}, line {line}: the label is {target[:20].decode('ascii', 'replace')!r}; a digit was expected.")
+        yield tokens, int(target)
+
+
+def load_tsv(files: dict[str, Path]) -> TaskData:
+    """LRA's files, read once and kept as a token table. ``files`` has ``train`` and ``test``; ``val`` is checked, not used."""
+
+    def build(allocate: Allocate) -> None:
+        sizes: dict[str, list[int]] = {}
+        for split, path in files.items():
+            sizes[split] = [len(tokens) for tokens, _ in read_examples(path)]
+            if not sizes[split]:
+                raise TaskError(f"{path}, line 2: the file ends here; a line of Source and Target was expected.")
+        longest = max(max(lengths) for lengths in sizes.values())
+        for split in ("train", "test"):
+            n = len(sizes[split])
+            tokens = allocate(f"{split}_tokens", (n, longest), np.uint8)
+            allocate(f"{split}_lengths", (n,), np.int64)[:] = sizes[split]
+            labels = allocate(f"{split}_labels", (n,), np.int64)
+            for row, (ids, label) in enumerate(read_examples(files[split])):
+                tokens[row, : len(ids)] = ids
+                labels[row] = label
+
+    arrays: Arrays = cached_arrays("lra-listops", {"reader": 1, **source_identity(files.values())}, build)
+    train, test = (
+        Split(arrays[f"{split}_tokens"], arrays[f"{split}_lengths"], arrays[f"{split}_labels"]) for split in ("train", "test")
+    )
+    return TaskData(train, test, len(TOKENS), 10)

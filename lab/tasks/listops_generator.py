@@ -85,7 +85,7 @@ class _Level:
 
 
 def _draw_trees(rng: np.random.Generator, shortest: int, longest: int) -> list[_Level]:
-    """The levels of those trees of one batch that are kept, trees renumbered 0, 1, ….."""
+    """The levels of those trees of one batch that are kept, trees renumbered 0, 1, …."""
     levels: list[_Level] = []
     length = np.zeros(TREES, np.int64)
     tree = np.arange(TREES)
@@ -100,11 +100,10 @@ def _draw_trees(rng: np.random.Generator, shortest: int, longest: int) -> list[_
         levels.append(_Level(tree, operator, arguments, digit))
         length += np.bincount(tree, minlength=TREES) + np.bincount(tree[is_operator], minlength=TREES)
         tree = np.repeat(tree[is_operator], arguments)
-        tree = tree[(length + np.bincount(tree, minlength=TREES) < longest)[tree]]
-        # A tree that is given up keeps its upper levels until the end; its length is past the bound for good.
-        if len(levels[-1].arguments) and len(tree) < int(levels[-1].arguments.sum()):
-            kept = np.bincount(tree, minlength=TREES) > 0
-            length[np.setdiff1d(levels[-1].tree[is_operator], np.flatnonzero(kept))] = longest
+        # Every node still to come takes a token at least; a tree that must reach the bound is given up here.
+        hopeless = length + np.bincount(tree, minlength=TREES) >= longest
+        length[hopeless] = longest
+        tree = tree[~hopeless[tree]]
     accepted = (length > shortest) & (length < longest)
     number = np.cumsum(accepted) - 1
     return [_filter(level, accepted, number) for level in levels]

@@ -9,6 +9,7 @@ import streamlit as st
 from lab.config import RunConfig
 
 if TYPE_CHECKING:
+    from lab.engine import Engine
     from lab.store import Store
 
 
@@ -18,6 +19,16 @@ def store() -> Store:
     from lab.store import Store
 
     return Store()
+
+
+@st.cache_resource(show_spinner=False)
+def engine() -> Engine:
+    """This server's client of the engine. What was asked for before a crash goes on from here; nothing else starts it."""
+    from lab.engine import Engine
+
+    client = Engine(store())
+    client.resume()
+    return client
 
 
 def run_config(values: dict[str, Any], **changes: Any) -> RunConfig:

@@ -22,7 +22,7 @@ def sidebar() -> None:
     """Navigation and the shared controls; every link carries the whole state, so a new tab opens on the same screen."""
     params = state.params()
     with st.sidebar:
-        with st.container(gap=None, key="nav"):
+        with st.container(gap="xsmall", key="nav"):
             for page in PAGES.values():
                 st.page_link(page, query_params=params, width="stretch")
         st.slider("Step size α", 0.0, link.ALPHA_MAX, step=0.01, key="alpha", help=_ALPHA_HELP)

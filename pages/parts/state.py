@@ -56,10 +56,23 @@ def show_problems() -> None:
     for problem in problems[:MOST_PROBLEMS]:
         st.warning(problem, icon=":material/link_off:")
     if len(problems) > MOST_PROBLEMS:
-        st.warning(f"The link has {len(problems) - MOST_PROBLEMS} more fields that cannot be used.", icon=":material/link_off:")
+        st.warning(
+            f"The link has {len(problems) - MOST_PROBLEMS} more fields that cannot be used.", icon=":material/link_off:"
+        )
 
 
 def _went_back() -> bool:
     """Whether the browser's Back or Forward caused this run."""
     context = get_script_run_ctx()
     return bool(getattr(context, "is_history_navigation", False))
+
+
+def current() -> dict[str, Any]:
+    """The values with what the controls drawn so far in this run made of them."""
+    return {name: st.session_state[name] for name in link.FIELDS}
+
+
+def put(name: str, value: Any) -> None:
+    """Set a value before its control is drawn, where what the link says does not fit what is there."""
+    if st.session_state[name] != value:
+        st.session_state[name] = st.session_state[VALUES][name] = value

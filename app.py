@@ -1,0 +1,25 @@
+"""The Diffusion Placement Lab: ``streamlit run app.py``. Declares the pages and what they share; each page is a file."""
+
+import streamlit as st
+
+from pages.parts import shell, state
+from pages.parts.shown import told
+
+st.set_page_config("Diffusion Placement Lab", page_icon="pages/parts/icon.svg", layout="wide")
+
+PAGES = [
+    st.Page("pages/home.py", title="Home", icon=":material/home:", default=True),
+    st.Page("pages/heat.py", title="Heat smoothing", icon=":material/blur_on:", url_path="heat"),
+    st.Page("pages/energy.py", title="Energy decay", icon=":material/trending_down:", url_path="energy"),
+    st.Page("pages/commutator.py", title="Commutator", icon=":material/swap_horiz:", url_path="commutator"),
+    st.Page("pages/accuracy.py", title="Accuracy by position", icon=":material/leaderboard:", url_path="accuracy"),
+]
+shell.PAGES.update({page.url_path or "home": page for page in PAGES})
+# Hidden, because the links in the sidebar carry the state, which Streamlit's own menu would not.
+page = st.navigation(PAGES, position="hidden")
+
+state.restore()
+shell.sidebar()
+state.show_problems()
+with told():
+    page.run()

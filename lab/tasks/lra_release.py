@@ -1,0 +1,112 @@
+"""The official release files of the Long Range Arena: where they are, and how their text is read.
+
+``LAB_LRA_DIR`` names the folder that ``lra_release.gz`` unpacks to (it, or one of the two folders inside of which the archive wraps its
+content): ``listops-1000/``, ``tsv_data/``, ``pathfinder32/``, ``pathfinder128/``. What is read from it is somebody else's data: lines and
+images have a size limit, nothing outside the folder is followed, and whatever is wrong is said with the file, the line and what was
+expected.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from lab.tasks.base import TaskError
+
+MAX_LINE = 1 << 20
+"""Bytes in a line, unless a reader allows more."""
+
+WRAPPERS = ("", "lra_release", "lra_release/lra_release")
+
+
+def release_folder() -> Path | None:
+    """The folder ``LAB_LRA_DIR`` names; None if it names none."""
+    named = os.environ.get("LAB_LRA_DIR")
+    return Path(named).absolute() if named else None
+
+
+def locate(folders: Sequence[str], name: str) -> Path | None:
+    """The first ``<release>/<wrapper>/<folder>/<name>`` there is; None if there is none, or no release."""
+    root = release_folder()
+    if root is None:
+        return None
+    for wrapper in WRAPPERS:
+        for folder in folders:
+            path = root / wrapper / folder / name
+            if path.exists():
+                return path
+    return None
+
+
+def missing_file(folders: Sequence[str], names: Sequence[str]) -> str:
+    """One sentence about what of a task's files is not there; empty if all are. Looks at names only."""
+    root = release_folder()
+    if root is None:
+        return "LAB_LRA_DIR is not set; it must name the folder that the Long Range Arena's lra_release was unpacked to."
+    if not root.is_dir():
+        return f"LAB_LRA_DIR is {root}; there is no such folder."
+    for name in names:
+        if locate(folders, name) is None:
+            return f"LAB_LRA_DIR is {root}; {'/'.join(filter(None, [folders[0], name]))} was expected in it and is not there."
+    return ""
+
+
+def find_files(folders: Sequence[str], names: Sequence[str]) -> list[Path]:
+    """A task's files, each inside the release. Raises :class:`TaskError` for one that is missing or a link to elsewhere."""
+    if reason := missing_file(folders, names):
+        raise TaskError(reason)
+    found = [path for name in names if (path := locate(folders, name))]
+    for path in found:
+        check_inside(path)
+    return found
+
+
+def check_inside(path: Path) -> Path:
+    """``path`` with links resolved. Raises :class:`TaskError` if that lies outside the release's folder."""
+    root = release_folder()
+    real = path.resolve()
+    if root is None or not real.is_relative_to(root.resolve()):
+        raise TaskError(f"{path} leads to {real}, outside the release's folder; a file inside it was expected.")
+    return real
+
+
+def read_tsv(
+    path: Path, columns: int, *, header: Sequence[str] | None = None, max_line: int = MAX_LINE
+) -> Iterator[tuple[int, tuple[bytes, ...]]]:
+    """Number and fields of every line of a tab-separated file, one line in memory at a time.
+
+    Lines count from 1, the header included, which is checked if one is given. Fields are bytes, taken as they are: no quoting, as in LRA's
+    own loaders. Ends of lines are LF or CR LF; empty lines are an error, except after the last. Raises :class:`TaskError` that names the
+    file, the line and what was expected: for another number of columns, a line longer than ``max_line`` bytes, a NUL byte or text that
+    is not UTF-8.
+    """
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise TaskError(f"{path} could not be opened ({error.strerror}); a tab-separated text file was expected.") from None
+    with file:
+        number = 0
+        while raw := file.readline(max_line + 1):
+            number += 1
+            where = f"{path}, line {number}:"
+            if len(raw) > max_line:
+                raise TaskError(f"{where} the line is longer than {max_line} bytes; {columns} fields between tabs were expected.")
+            if b"\0" in raw:
+                raise TaskError(f"{where} the line holds a NUL byte; UTF-8 text with {columns} fields between tabs was expected.")
+            try:
+                raw.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise TaskError(
+                    f"{where} byte {error.start + 1} is not UTF-8; UTF-8 text with {columns} fields between tabs was expected."
+                ) from None
+            fields = tuple(raw.removesuffix(b"\n").removesuffix(b"\r").split(b"\t"))
+            if len(fields) != columns:
+                raise TaskError(f"{where} {len(fields)} field{'s' * (len(fields) != 1)} between tabs; {columns} were expected.")
+            if header is not None and number == 1:
+                if fields != tuple(name.encode() for name in header):
+                    raise TaskError(f"{where} the header is not the expected {', '.join(header)}, separated by tabs.")
+                continue
+            yield number, fields
+        if header is not None and number == 0:
+            raise TaskError(f"{path}, line 1: the file is empty; the header {', '.join(header)} was expected.")

@@ -1,0 +1,142 @@
+"""Accuracy by position: train the baseline and all seven positions, and see what the differences say."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from lab import link
+from lab.config import RunConfig
+from lab.engine import RunState
+from lab.figures import accuracy
+from lab.positions import Position
+from lab.results import CurvePoint, RunResult
+from lab.statistics import Arm, arms
+from lab.study import Study
+from lab.tasks import get_task
+from pages.parts import resources, state, training
+from pages.parts.shown import heading, show
+
+heading(
+    "Accuracy by position",
+    "One press trains the same small Transformer eight times for each seed: without heat, and with the heat layer at each of its seven places.",
+)
+
+
+def controls() -> Study:
+    """The controls of this page, and the study that they and the sidebar describe. Raises ConfigError, e.g. for α > 1/2."""
+    first, second, third, fourth = st.columns([1, 1, 1.3, 1.3], vertical_alignment="bottom")
+    first.number_input("Seeds", 1, 20, step=1, key="seeds", help="Each seed is another start and another order of the data.")
+    second.number_input("Training steps", 1, link.MAX_STEPS, step=50, key="steps")
+    third.toggle(
+        "Permuted control",
+        key="permuted",
+        help="Also train every position with random tokens as neighbours: the same smoothing strength, nothing local.",
+    )
+    fourth.toggle(
+        "Matched total α",
+        key="matched",
+        help="Where the layer acts once per block, divide α by the number of blocks, so that all positions smooth equally in total.",
+    )
+    values = state.current()
+    base = resources.run_config(values, position=Position.AFTER_EMBEDDING)
+    seeds = tuple(range(values["seed"], values["seed"] + values["seeds"]))
+    return Study(base, tuple(Position), (values["alpha"],), seeds, values["permuted"], values["matched"])
+
+
+def buttons(study: Study, states: dict[str, RunState]) -> None:
+    """Train and Stop."""
+    under_way = any(run.kind in training.UNDER_WAY for run in states.values())
+    missing = sum(run.kind not in ("done", *training.UNDER_WAY) for run in states.values())
+    left, right, _ = st.columns([1.3, 1, 4])
+    words = f"Train {missing} runs" if missing else "All runs trained" if not under_way else "Training …"
+    if left.button(words, type="primary", disabled=not missing, icon=":material/play_arrow:", key="train", width="stretch"):
+        training.ask(study)
+        st.rerun()
+    if under_way and right.button("Stop", icon=":material/stop:", key="stop", width="stretch"):
+        training.stop(study)
+        st.rerun()
+
+
+def picture(study: Study, states: dict[str, RunState], results: dict[str, RunResult]) -> None:
+    """The two figures, the learning curves and the tables, of what there is so far."""
+    found = arms(results.values())
+    if found:
+        left, right = st.columns(2, gap="medium")
+        with left:
+            show(accuracy.by_position(found, found[0].results[0].chance), "by-position")
+        with right:
+            if any(arm.difference for arm in found):
+                show(accuracy.difference(found), "difference")
+            else:
+                st.info("A difference needs a run of the baseline and one of a position at the same seed.")
+    grown: dict[RunConfig, tuple[CurvePoint, ...]] = {
+        run: results[run.key].curve if run.key in results else states[run.key].points for run in study.configs()
+    }
+    grown = {run: points for run, points in grown.items() if points}
+    if grown:
+        names = {"accuracy": "Held-out accuracy", "loss": "Training loss"}
+        quantity = st.segmented_control(
+            "Learning curves of", list(names), format_func=names.__getitem__, default="accuracy", required=True, key="curve_of"
+        )
+        show(accuracy.curves(grown, quantity or "accuracy"), "curves")
+    if found:
+        tables(study, found, results)
+
+
+def tables(study: Study, found: list[Arm], results: dict[str, RunResult]) -> None:
+    """What the figures say, in numbers: by position, and every run with a download."""
+    st.markdown("##### In numbers")
+    st.table(pd.DataFrame([_row(arm) for arm in found]).set_index("position"))
+    rows = pd.DataFrame([results[run.key].row() for run in study.configs() if run.key in results])
+    with st.expander(f"Every run ({len(rows)})"):
+        st.dataframe(rows, hide_index=True, key="runs", height=260)
+    st.download_button(
+        "Download every run as CSV",
+        rows.to_csv(index=False).encode(),
+        file_name=f"{study.base.task}-{study.key[:8]}.csv",
+        mime="text/csv",
+        icon=":material/download:",
+        key="csv",
+        on_click="ignore",
+    )
+
+
+def _row(arm: Arm) -> dict[str, str]:
+    paired = arm.difference
+    interval = f"{100 * paired.low:+.1f} to {100 * paired.high:+.1f} pp" if paired and paired.n > 1 else "–"
+    return {
+        "position": arm.config.position.label + (" (permuted)" if arm.config.permuted else ""),
+        "seeds": str(len(arm.results)),
+        "mean accuracy": f"{arm.mean:.1%}",
+        "difference": f"{100 * paired.mean:+.1f} pp" if paired else "–",
+        "95 % interval": interval,
+        "in words": paired.verdict if paired else "what the others are compared with",
+    }
+
+
+study = controls()
+info = get_task(study.base.task).info
+st.caption(f"**{info.title}**: {info.description} Source: {info.source}. Licence: {info.licence}.")
+keys = [run.key for run in study.configs()]
+busy = any(run.kind in training.UNDER_WAY for run in resources.engine().runs(keys).values())
+
+
+@st.fragment(run_every=1.0 if busy else None)
+def live() -> None:
+    """All that changes while a study trains. The fragment asks again every second, and only then."""
+    states = resources.engine().runs(keys)
+    results = resources.store().get_many(keys)
+    still = any(run.kind in training.UNDER_WAY for run in states.values())
+    if still != busy:
+        st.rerun()
+    buttons(study, states)
+    if still:
+        training.progress(study, states, results)
+    training.failures(study, states)
+    picture(study, states, results)
+
+
+live()
+for notice in resources.store().notices()[-3:]:
+    st.caption(f"Store: {notice}")

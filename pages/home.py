@@ -1,0 +1,36 @@
+"""What the question is, a drawing of the block with its seven places, and the way to the pages."""
+
+import streamlit as st
+
+from lab.figures.block import block_drawing
+from lab.positions import Position
+from pages.parts import shell, state
+
+chosen = Position(state.values()["position"])
+
+st.title("Where should a Transformer diffuse?", anchor=False)
+st.markdown(
+    "A **heat step** D makes each token a little more like its two neighbours. Zhang and Zhou "
+    "([arXiv 2510.03272](https://arxiv.org/abs/2510.03272)) report that *where* it is put decides whether it helps: on "
+    "average over the Long Range Arena **+4.1** points of accuracy after the embedding, **−2.5** after the attention. "
+    "This lab lets you see why that could be, and measure it yourself."
+)
+with st.container(border=True, key="block"):
+    st.markdown(block_drawing(chosen), unsafe_allow_html=True)  # st.html takes no SVG
+    if chosen is Position.BASELINE:
+        st.markdown("**Baseline**: no heat layer. Choose a position in the sidebar to see where it would sit.")
+    st.caption(
+        "D is the heat layer, h a token's vector, a the attention's output. The list of seven is this project's reading: "
+        "the paper's own could not be read in full. The two numbers above are its authors' report, not results of this lab."
+    )
+
+WAYS = {
+    "heat": ("Heat smoothing", "Smooth text, digits or your own matrix and watch each frequency fade."),
+    "energy": ("Energy decay", "How fast roughness dies, where the limit is, and what trained models keep of it."),
+    "commutator": ("Commutator", "Heat first or attention first? See where the order matters."),
+    "accuracy": ("Accuracy by position", "Train small Transformers on real data and compare all seven places."),
+}
+for column, (path, (title, words)) in zip(st.columns(4), WAYS.items(), strict=True):
+    with column.container(border=True, height="stretch"):
+        shell.page_link(path, title)
+        st.caption(words)

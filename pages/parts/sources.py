@@ -1,0 +1,94 @@
+"""The choice of what is smoothed, shared by the pages on smoothing and on energy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from lab import link, representations
+from lab.config import RunConfig
+from lab.positions import Position
+from lab.representations import Representations
+from lab.uploads import MAX_BYTES, read_matrix
+from pages.parts import resources, shell, state
+
+
+def chosen() -> Representations | None:
+    """Draw the controls of a source and return what they choose; None, with a sentence, where there is nothing yet.
+
+    Raises LabError for input that cannot be used.
+    """
+    values = state.values()
+    first, second, third = st.columns([2, 3, 2], vertical_alignment="bottom")
+    source = first.selectbox("Smooth", list(link.SOURCES), format_func=link.SOURCES.__getitem__, key="source")
+    if source == "text":
+        text = second.text_input("Text: each byte is a token", key="text", max_chars=link.MAX_TEXT)
+        third.caption(f"A fresh table of byte vectors, drawn with seed {values['seed']}.")
+        return representations.of_text(text, values["seed"])
+    if source == "signal":
+        second.slider("Noise (standard deviation)", 0.0, 2.0, step=0.05, key="noise")
+        third.number_input("Tokens", 16, 512, step=16, key="signal_tokens")
+        values = state.current()
+        return representations.of_signal(values["signal_tokens"], values["noise"], values["seed"])
+    if source == "upload":
+        return _upload(second, third)
+    return _of_task(source, second, third, values)
+
+
+def _of_task(source: str, second: Any, third: Any, values: dict[str, Any]) -> Representations | None:
+    if source == "digit":
+        typed = str(second.number_input("Held-out digit number", 0, link.MAX_DIGIT, step=1, key="digit"))
+        kinds, task = list(link.WEIGHTS), "digits"
+    else:
+        typed = second.text_input("Expression: MIN, MAX, MED, SM and digits", key="expression", max_chars=link.MAX_TEXT)
+        kinds, task = ["fresh", "trained"], "listops"
+    if state.values()["weights"] not in kinds:
+        state.put("weights", "fresh")
+    weights = third.selectbox("As", kinds, format_func=link.WEIGHTS.__getitem__, key="weights")
+    if weights == "raw":
+        return representations.of_pixels(typed)
+    if weights == "fresh":
+        config = resources.run_config(values, task=task, position=Position.BASELINE)
+        return representations.of_embedding(typed, config, _fresh(config), trained=False)
+    config = resources.run_config(values, task=task)
+    arrays = resources.store().arrays(config.key)
+    if arrays is None:
+        not_trained(config)
+        return None
+    return representations.of_embedding(typed, config, arrays, trained=True)
+
+
+def not_trained(config: RunConfig) -> None:
+    """Say that a run is not there yet, and the way to train it."""
+    st.info(f"No trained run yet for {config.task}, {config.label}, seed {config.seed}, {config.steps} training steps.")
+    shell.page_link("accuracy", "Train it on the page Accuracy by position", ":material/arrow_forward:")
+
+
+@st.cache_data(show_spinner="Initialising the model …", max_entries=16)
+def _fresh_arrays(key: str, _config: RunConfig) -> dict[str, Any]:  # noqa: ARG001
+    arrays = representations.fresh_arrays(_config)
+    return {name: arrays[name] for name in ("embedding", "position")}
+
+
+def _fresh(config: RunConfig) -> dict[str, Any]:
+    return _fresh_arrays(config.key, config)
+
+
+def _upload(second: Any, third: Any) -> Representations | None:
+    file = second.file_uploader(
+        "CSV or NPY: a row for each token",
+        max_upload_size=MAX_BYTES // 2**20,
+        key="upload",
+        help="Up to 4096 rows (tokens) and 1024 columns (dimensions) of finite numbers.",
+    )
+    third.caption("The file stays in this session; a link cannot carry it.")
+    if file is None:
+        st.info("Choose a .csv or .npy file with up to 4096 tokens (rows) and 1024 dimensions (columns).")
+        return None
+    return representations.of_matrix(_matrix(file.file_id, file.name, file), file.name)
+
+
+@st.cache_data(show_spinner=False, max_entries=4)
+def _matrix(file_id: str, name: str, _file: Any) -> Any:  # noqa: ARG001
+    return read_matrix(name, _file.getvalue())

@@ -1,0 +1,76 @@
+"""A study while it trains: how far it is, what it says so far, the button that stops it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import streamlit as st
+
+from lab.engine import RunState
+from lab.engine.estimate import in_words, seconds_left
+from lab.results import RunResult
+from lab.study import Study
+from pages.parts import resources
+
+MINE = "lab_requests"
+"""In the session: the request by which it asked for each study, so that it can take it back."""
+
+MOST_SHOWN = 8
+UNDER_WAY = ("running", "queued")
+
+
+def ask(study: Study) -> None:
+    """Ask the engine for what the store lacks of a study."""
+    request = resources.engine().request(study, label=study.key)
+    st.session_state.setdefault(MINE, {})[study.key] = request
+
+
+def stop(study: Study) -> None:
+    """Take back this session's request; one that was made elsewhere, or before a reload, if it has none."""
+    engine = resources.engine()
+    mine = st.session_state.get(MINE, {}).pop(study.key, None)
+    ours = [request.id for request in engine.open_requests() if request.label == study.key]
+    for request in [mine] if mine in ours else ours:
+        engine.stop(request)
+
+
+def progress(study: Study, states: Mapping[str, RunState], results: Mapping[str, RunResult]) -> None:
+    """One bar for the study, one line for each run under way, and what the engine has to say."""
+    engine = resources.engine()
+    status = engine.status()
+    total = len(states)
+    steps = sum(run.steps for run in study.configs())
+    done = sum(r.config.steps for r in results.values()) + sum(s.step for s in states.values() if s.kind == "running")
+    left = seconds_left(states, (r.seconds for r in results.values()), status.slots)
+    words = [f"{len(results)} of {total} runs done"]
+    if left is not None:
+        words.append(f"{in_words(left)} left")
+    ahead = _ahead(states)
+    if ahead:
+        words.append(f"{ahead} {'run' if ahead == 1 else 'runs'} of others ahead in the queue")
+    st.progress(min(1.0, done / steps), text=" · ".join(words))
+    if status.message:
+        st.caption(status.message)
+    under_way = [(run, states[run.key]) for run in study.configs() if states[run.key].kind == "running"]
+    if under_way:
+        lines = [
+            f"**{run.position.label}**{', random neighbours' if run.permuted else ''}, seed {run.seed}: step {state.step} of {state.steps}"
+            for run, state in under_way[:MOST_SHOWN]
+        ]
+        more = len(under_way) - MOST_SHOWN
+        st.caption("Training now: " + "; ".join(lines) + (f"; and {more} more" if more > 0 else ""))
+
+
+def failures(study: Study, states: Mapping[str, RunState]) -> None:
+    """One sentence for each run that failed; the others are untouched."""
+    for run in study.configs():
+        if states[run.key].kind == "failed":
+            st.error(f"{run.label}, seed {run.seed}, failed: {states[run.key].cause} The other runs are kept.", icon=":material/error:")
+
+
+def _ahead(states: Mapping[str, RunState]) -> int:
+    """How many runs of other people stand before the first of ours, if none of ours runs."""
+    if any(state.kind == "running" for state in states.values()):
+        return 0
+    first = min((state.place for state in states.values() if state.place), default=1)
+    return first - 1

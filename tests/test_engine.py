@@ -1,0 +1,235 @@
+"""The parts of the engine that need no process: whose turn it is, which scheduler is allowed, who is there."""
+
+import contextlib
+import json
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from lab.config import RunConfig
+from lab.engine import Engine
+from lab.engine.address import scheduler_from_environment
+from lab.engine.causes import cause
+from lab.engine.dispatch import Asked, fair_order, take_packs
+from lab.engine.live import Live, Running, Worker, read_live, write_live
+from lab.engine.presence import anyone_there, engine_alive, engine_lock, show_up
+from lab.errors import LabError
+from lab.results import CurvePoint
+from lab.store import Store
+from lab.study import Study
+
+
+def runs(start: int, stop: int, **changes) -> tuple[RunConfig, ...]:
+    return tuple(RunConfig(seed=seed, **changes) for seed in range(start, stop))
+
+
+def order(asked, taken=(), turns=None) -> list[tuple[str, int]]:
+    return [(request, run.seed) for request, run in fair_order(asked, set(taken), turns or {})]
+
+
+# whose turn it is
+
+
+def test_one_request_keeps_its_own_order():
+    study = Study(RunConfig(), seeds=(0, 1))
+    found = [run for _, run in fair_order([Asked("a", study.configs())], set(), {})]
+    assert tuple(found) == study.configs()
+    assert {run.seed for run in found[:8]} == {0}, "the first seed's full picture comes first"
+
+
+def test_requests_take_turns():
+    asked = [Asked("a", runs(0, 4)), Asked("b", runs(10, 12)), Asked("c", runs(20, 23))]
+    assert order(asked) == [
+        ("a", 0), ("b", 10), ("c", 20), ("a", 1), ("b", 11), ("c", 21), ("a", 2), ("c", 22), ("a", 3),
+    ]  # fmt: skip
+
+
+def test_turns_are_remembered_from_one_hand_out_to_the_next():
+    asked, turns, taken, served = [Asked("a", runs(0, 50)), Asked("b", runs(50, 100))], {"a": 0, "b": 0}, set(), []
+    for _ in range(10):
+        [[(request, run)]] = take_packs(fair_order(asked, taken, turns), 1, 1)
+        turns[request] += 1
+        taken.add(run.key)
+        served.append(request)
+    assert served == ["a", "b"] * 5
+
+
+def test_a_newcomer_starts_level_and_neither_waits_nor_takes_over():
+    asked = [Asked("a", runs(0, 50)), Asked("b", runs(50, 100))]
+    first = [request for request, _ in islice(fair_order(asked, set(), {"a": 20}), 6)]
+    assert first == ["a", "b"] * 3
+
+
+def test_a_run_that_two_want_comes_once_and_what_is_taken_not_at_all():
+    asked = [Asked("a", runs(0, 4)), Asked("b", runs(2, 6))]
+    assert order(asked, taken=[RunConfig(seed=0).key]) == [("a", 1), ("b", 2), ("a", 3), ("b", 4), ("b", 5)]
+
+
+def test_stopping_one_leaves_what_the_other_wants():
+    asked = [Asked("a", runs(0, 4)), Asked("b", runs(2, 6))]
+    assert order(asked[1:]) == [("b", 2), ("b", 3), ("b", 4), ("b", 5)]
+
+
+def test_forty_requests_for_one_study_are_one_study():
+    study = runs(0, 24)
+    found = order([Asked(f"{i:02d}", study) for i in range(40)])
+    assert [seed for _, seed in found] == list(range(24))
+
+
+def test_packs_hold_what_can_train_together():
+    mixed = [run for pair in zip(runs(0, 6), runs(0, 6, steps=7), strict=True) for run in pair]
+    packs = take_packs([("a", run) for run in mixed], 2, 4)
+    assert [[(run.steps, run.seed) for _, run in pack] for pack in packs] == [
+        [(300, 0), (300, 1), (300, 2), (300, 3)],
+        [(7, 0), (7, 1), (7, 2), (7, 3)],
+    ]
+    alone = take_packs([("a", run) for run in mixed], 2, 4, solo={mixed[0].key})
+    assert [len(pack) for pack in alone] == [1, 4]
+    assert [len(pack) for pack in take_packs([("a", run) for run in mixed], 3, 1)] == [1, 1, 1]
+    assert take_packs([("a", run) for run in mixed], 0, 1) == []
+
+
+# which scheduler
+
+
+@pytest.mark.parametrize(
+    ("address", "allowed"),
+    [
+        ("tcp://127.0.0.1:8786", True),
+        ("tcp://localhost:8786", True),
+        ("tcp://[::1]:8786", True),
+        ("tcp://10.0.0.5:8786", False),
+        ("tcp://scheduler:8786", False),
+        ("tcp://127.0.0.1.example.org:8786", False),
+        ("tls://scheduler:8786", False),  # no certificates
+        ("http://127.0.0.1:8786", False),
+        ("127.0.0.1:8786", False),
+        ("tcp://127.0.0.1", False),
+        ("tcp://[::1", False),
+    ],
+)
+def test_a_scheduler_without_tls_beyond_this_machine_is_refused(monkeypatch, address, allowed):
+    monkeypatch.setenv("LAB_SCHEDULER", address)
+    expected = contextlib.nullcontext() if allowed else pytest.raises(LabError)
+    with expected as error:
+        scheduler_from_environment()
+    if error is not None:
+        assert error.value.field.startswith("LAB_")
+
+
+def test_the_deployer_can_allow_a_scheduler_without_tls_by_name(monkeypatch):
+    monkeypatch.setenv("LAB_SCHEDULER", "tcp://scheduler:8786")
+    monkeypatch.setenv("LAB_ALLOW_INSECURE_SCHEDULER", "1")
+    assert scheduler_from_environment().address == "tcp://scheduler:8786"
+
+
+def test_certificates_come_from_the_environment(monkeypatch, tmp_path):
+    monkeypatch.setenv("LAB_SCHEDULER", "tls://scheduler:8786")
+    for name in ("CA", "CERT", "KEY"):
+        (tmp_path / name).touch()
+        monkeypatch.setenv(f"LAB_TLS_{name}", str(tmp_path / name))
+    scheduler = scheduler_from_environment()
+    assert scheduler.tls
+    assert (scheduler.ca, scheduler.key) == (str(tmp_path / "CA"), str(tmp_path / "KEY"))
+
+
+def test_a_refused_scheduler_is_said_before_anything_is_stored(monkeypatch, tmp_path):
+    monkeypatch.setenv("LAB_SCHEDULER", "tcp://10.0.0.5:8786")
+    engine = Engine(Store(tmp_path))
+    with pytest.raises(LabError, match="LAB_ALLOW_INSECURE_SCHEDULER"):
+        engine.request(runs(0, 1))
+    assert engine.store.requests.all() == []
+    assert "LAB_ALLOW_INSECURE_SCHEDULER" in engine.status().message
+
+
+# what the engine says of itself
+
+
+def test_the_live_record_comes_back(tmp_path):
+    running = {"k": Running(3, 10, 1.5, [CurvePoint(2, 0.5, 0.25)], "tls://w")}
+    live = Live(1, "", 2, [Worker("0", "tls://w")], {"a": 1}, running)
+    write_live(tmp_path / "live.json", live)
+    assert read_live(tmp_path / "live.json") == live
+    for text in ("", "[]", "{}", '{"running": {}, "workers": [], "more": 1}', "[" * 3):
+        (tmp_path / "live.json").write_text(text)
+        assert read_live(tmp_path / "live.json") == Live()
+
+
+def test_a_cause_is_one_short_sentence():
+    assert cause(LabError("α is too large.")) == "α is too large."
+    assert cause(ValueError("first\nsecond")) == "ValueError: first"
+    assert cause(RuntimeError()) == "RuntimeError: RuntimeError"
+    assert len(cause(ValueError("x" * 10_000))) < 400
+
+
+# who is there
+
+
+def test_a_client_is_there_until_its_process_ends(tmp_path):
+    code = "import sys; from pathlib import Path; from lab.engine.presence import show_up\n"
+    code += "show_up(Path(sys.argv[1])); print('here', flush=True); sys.stdin.read()"
+    command, home = [sys.executable, "-c", code, str(tmp_path)], Path(__file__).parents[1]
+    assert not anyone_there(tmp_path)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=home, **pipes) as client:
+        assert client.stdout.readline() == b"here\n"
+        assert anyone_there(tmp_path)
+        client.kill()
+    assert not anyone_there(tmp_path)
+    assert list((tmp_path / "clients").iterdir()) == []
+
+
+def test_a_client_whose_lock_file_was_swept_away_shows_up_again(tmp_path):
+    show_up(tmp_path)
+    for path in (tmp_path / "clients").iterdir():
+        path.unlink()
+    show_up(tmp_path)
+    assert len(list((tmp_path / "clients").iterdir())) == 1
+
+
+def test_asking_whether_the_engine_lives_does_not_keep_it_from_starting(tmp_path):
+    assert not engine_alive(tmp_path)
+    with engine_lock(tmp_path):
+        assert engine_alive(tmp_path)
+    assert not engine_alive(tmp_path)
+
+
+# the client, with no engine at all
+
+
+@pytest.fixture
+def engine(tmp_path, monkeypatch) -> Engine:
+    monkeypatch.setattr(Engine, "start", lambda self: None)
+    return Engine(Store(tmp_path))
+
+
+def test_states_of_runs(engine):
+    first, second = engine.request(runs(0, 3), "first"), engine.request(runs(2, 5), "second")
+    keys = [run.key for run in runs(0, 6)]
+    states = engine.runs(keys)
+    assert [states[key].kind for key in keys] == ["queued"] * 5 + ["unknown"]
+    assert [states[key].place for key in keys] == [1, 3, 2, 4, 5, None]
+    engine.stop(second)
+    engine.store.fail(keys[0], "It broke.")
+    states = engine.runs(keys)
+    assert [states[key].kind for key in keys] == ["failed", "queued", "queued", "stopped", "stopped", "unknown"]
+    assert states[keys[0]].cause == "It broke."
+    assert [request.id for request in engine.open_requests()] == [first]
+    assert engine.status().queued == 2
+
+
+def test_what_is_done_already_opens_nothing(engine):
+    assert engine.store.requests.all() == []
+    engine.request([])
+    assert engine.open_requests() == []
+    assert engine.resume() is False
+
+
+def test_importing_the_client_loads_neither_torch_nor_dask_nor_streamlit():
+    code = "import sys, json, lab.engine, lab.store; print(json.dumps(sorted(sys.modules)))"
+    home = Path(__file__).parents[1]
+    loaded = json.loads(subprocess.run([sys.executable, "-c", code], cwd=home, capture_output=True, check=True).stdout)
+    assert not {"torch", "dask", "distributed", "streamlit", "pandas"} & set(loaded)
