@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -32,7 +33,7 @@ def main() -> None:
         _compare(
             f"n={n}: 1 step, against a depthwise convolution with replicate padding",
             _both_ways(lambda u: heat_step(u, ALPHA), x),
-            _both_ways(lambda u, w=kernel: _convolution(u, w), channels_first),
+            _both_ways(partial(_convolution, kernel=kernel), channels_first),
             25,
         )
         hundred = _both_ways(lambda u: heat_steps(u, ALPHA, 100), x)
@@ -65,9 +66,8 @@ def _compare(title: str, ours: Callable[[], None], theirs: Callable[[], None], t
     pairs = [(_seconds(ours), _seconds(theirs)) for _ in range(turns)]
     ratios = sorted(b / a for a, b in pairs)
     a, b = (1e3 * statistics.median(column) for column in zip(*pairs, strict=True))
-    print(
-        f"{title}: {statistics.median(ratios):.1f}x faster ({ratios[0]:.1f} to {ratios[-1]:.1f}), {a:.2f} and {b:.2f} ms"
-    )
+    spread = f"{ratios[0]:.1f} to {ratios[-1]:.1f}"
+    print(f"{title}: {statistics.median(ratios):.1f}x faster ({spread}), {a:.2f} and {b:.2f} ms")
 
 
 def _seconds(run: Callable[[], None]) -> float:

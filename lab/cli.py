@@ -62,7 +62,7 @@ def run(
 ) -> None:
     """Train one run, or read it from the cache, and print its accuracy."""
     with _spoken_errors():
-        get_task(task)
+        _check_task(task, size)
         arm = {"position": position, "alpha": alpha, "seed": seed, "permuted": permuted, "matched": matched}
         config = recipe(task, size, **arm, **_budget(steps), **_fields(set_))
         store = Store()
@@ -91,7 +91,7 @@ def study(
 ) -> None:
     """Train the baseline and all seven positions at several seeds, and print what the differences say."""
     with _spoken_errors():
-        get_task(task)
+        _check_task(task, size)
         base = recipe(task, size, position=Position.AFTER_EMBEDDING, **_budget(steps), **_fields(set_))
         positions = _positions(position) if position else tuple(Position)
         asked = Study(base, positions, tuple(alpha or [0.25]), tuple(range(seeds)), permuted, matched)
@@ -116,6 +116,11 @@ def list_() -> None:
         print(f"{len(found)} runs in {store.path}", file=sys.stderr)
         for notice in store.notices():
             print(notice, file=sys.stderr)
+
+
+def _check_task(task: str, size: str) -> None:
+    if reason := get_task(task).unavailable(size):
+        raise LabError(reason, "size")
 
 
 def _positions(names: Sequence[str]) -> tuple[Position, ...]:
@@ -188,7 +193,8 @@ def _wait(engine: Engine, configs: Sequence[RunConfig]) -> None:
             if state.kind in ("done", "failed", "stopped") and key not in told:
                 told.add(key)
                 config = named[key]
-                print(f"\r{len(told)}/{len(named)}  {config.label}, seed {config.seed}: {state.kind}\033[K", file=sys.stderr)
+                line = f"{len(told)}/{len(named)}  {config.label}, seed {config.seed}: {state.kind}"
+                print(f"\r{line}\033[K" if sys.stderr.isatty() else line, file=sys.stderr)
         if all(state.kind not in ("running", "queued") for state in states.values()):
             return
         running = [f"{named[key].label} {state.step}/{state.steps}" for key, state in states.items() if state.kind == "running"]

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from lab import heat_kernels
 from lab.errors import LabError
-from lab.heat_autograd import causal_heat, symmetric_heat
+from lab.heat_autograd import causal_heat, first_tokens, symmetric_heat
 from lab.heat_checks import (
     Alpha,
     check_mask,
@@ -144,8 +144,9 @@ class HeatLayer(nn.Module):
     ``alpha`` is as in :func:`heat_steps`, e.g. a number or a tensor (arms, 1, 1, 1), and is checked once, here.
     ``learnable`` makes it α = ½ (1 - ε) σ(θ), shared by several strides as α_s = α softmax(φ)_s, so that D is stable
     for every θ and φ. An α of 0 has no finite θ; it means that there is no heat layer, so it is exactly 0 and stays 0.
-    ``permutation`` (..., tokens) makes the permuted control PᵀDP; of a shorter sequence it orders the tokens there are. ``causal`` takes the one-sided stencil
-    x_i - Σ_s α_s (x_i - x_{i-s}), which sees no later token; it is not symmetric and does not keep the token mean.
+    ``permutation`` (..., tokens) makes the permuted control PᵀDP; of a shorter sequence it orders the tokens there are.
+    ``causal`` takes the one-sided stencil x_i - Σ_s α_s (x_i - x_{i-s}), which sees no later token; it is not symmetric
+    and does not keep the token mean.
 
     Raises :class:`LabError` as :func:`heat_steps` does, and for a causal layer with a permutation.
     """
@@ -174,7 +175,7 @@ class HeatLayer(nn.Module):
         self.register_buffer("_permutation", permutation, persistent=False)
         self.register_buffer("_alpha", None, persistent=False)
         self._numbers: tuple[float, ...] = ()
-        alphas = step_sizes(alpha, len(self.strides))
+        alphas = step_sizes(alpha, len(self.strides), trust_gpu=False)
         if learnable:
             self._start(alphas)
         elif all(not isinstance(a, Tensor) or a.numel() == 1 for a in alphas):
@@ -220,9 +221,8 @@ class HeatLayer(nn.Module):
             return causal_heat(x, alphas, self.steps, self.strides, mask)
         permutation = self._permutation
         if permutation is not None:
-            n = x.shape[-2]
-            if permutation.shape[-1] > n:  # a batch cut to its longest sequence keeps the order of the tokens it has
-                permutation = permutation[permutation < n].view(*permutation.shape[:-1], n)
+            if permutation.shape[-1] > x.shape[-2]:  # a batch that was cut to its longest sequence
+                permutation = first_tokens(permutation, x.shape[-2])
             check_permutation_fits(x, permutation)
         return symmetric_heat(x, alphas, self.steps, self.strides, mask, permutation)
 

@@ -125,6 +125,12 @@ def _reorder(x: Tensor, order: Tensor, inverse: Tensor) -> Tensor:
     return y
 
 
+def first_tokens(permutation: Tensor, n: int) -> Tensor:
+    """The order in which a permutation of more tokens meets the first n; on a GPU nothing waits."""
+    kept = torch.arange(permutation.shape[-1], device=permutation.device) < n
+    return _real_first(permutation, kept)[0][..., :n]
+
+
 def _real_first(permutation: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     """The permutation with padding moved behind the real tokens, whose order it keeps, and the mask in that order.
 

@@ -23,8 +23,8 @@ LIMIT = 0.5
 ROUNDING = 1e-7  # entries of a sequence that sum to the limit may exceed it by their rounding in float32
 
 
-def step_sizes(alpha: Alpha, strides: int, *, allow_unstable: bool = False) -> Alphas:
-    """One α per stride, each a number or a tensor (..., 1, 1).
+def step_sizes(alpha: Alpha, strides: int, *, allow_unstable: bool = False, trust_gpu: bool = True) -> Alphas:
+    """One α per stride, each a number or a tensor (..., 1, 1). Without ``trust_gpu`` the host waits for the values.
 
     Raises :class:`LabError` unless all are finite and, but for ``allow_unstable``, at least 0 and at most 1/2 in sum.
     """
@@ -32,10 +32,10 @@ def step_sizes(alpha: Alpha, strides: int, *, allow_unstable: bool = False) -> A
         if len(alpha) != strides:
             raise LabError(f"alpha has {len(alpha)} entries; it must have one per stride, so {strides}.", "alpha")
         alphas = tuple(_step_size(a) for a in alpha)
-        _check_alphas(alphas, LIMIT + ROUNDING if strides > 1 else LIMIT, allow_unstable)
+        _check_alphas(alphas, LIMIT + ROUNDING if strides > 1 else LIMIT, allow_unstable, trust_gpu)
         return alphas
     total = _step_size(alpha)
-    _check_alphas((total,), LIMIT, allow_unstable)
+    _check_alphas((total,), LIMIT, allow_unstable, trust_gpu)
     return (total / strides if strides > 1 else total,) * strides
 
 
@@ -51,15 +51,15 @@ def _step_size(alpha: float | Tensor) -> float | Tensor:
     return alpha
 
 
-def _check_alphas(alphas: Alphas, limit: float, allow_unstable: bool) -> None:
+def _check_alphas(alphas: Alphas, limit: float, allow_unstable: bool, trust_gpu: bool) -> None:
     numbers = [a for a in alphas if not isinstance(a, Tensor)]
     if len(numbers) == len(alphas):
         lowest, total = min(numbers), sum(numbers)
         lowest = lowest if math.isfinite(total) else total  # min may step over a NaN
-    elif any(isinstance(a, Tensor) and a.is_cuda for a in alphas):
+    elif trust_gpu and any(isinstance(a, Tensor) and a.is_cuda for a in alphas):
         return
     else:
-        each = [torch.as_tensor(a, dtype=torch.float64) for a in alphas]
+        each = [torch.as_tensor(a, dtype=torch.float64, device="cpu") for a in alphas]
         values = torch.stack([e.detach().expand(torch.broadcast_shapes(*(e.shape for e in each))) for e in each])
         # NaN propagates through min and max, so it is seen below
         lowest, total = float(values.min()), float(values.sum(0).max())

@@ -26,16 +26,16 @@ heading(
 def controls() -> Study:
     """The controls of this page, and the study that they and the sidebar describe. Raises ConfigError, e.g. for α > 1/2."""
     first, second, third, fourth = st.columns([1, 1, 1.3, 1.3], vertical_alignment="bottom")
-    first.number_input("Seeds", 1, 20, step=1, key="seeds", help="Each seed is another start and another order of the data.")
-    second.number_input("Training steps", 1, link.MAX_STEPS, step=50, key="steps")
+    first.number_input("Seeds", 1, 20, step=1, **state.bound("seeds"), help="Each seed is another start and another order of the data.")
+    second.number_input("Training steps", 1, link.MAX_STEPS, step=50, **state.bound("steps"))
     third.toggle(
         "Permuted control",
-        key="permuted",
+        **state.bound("permuted"),
         help="Also train every position with random tokens as neighbours: the same smoothing strength, nothing local.",
     )
     fourth.toggle(
         "Matched total α",
-        key="matched",
+        **state.bound("matched"),
         help="Where the layer acts once per block, divide α by the number of blocks, so that all positions smooth equally in total.",
     )
     values = state.current()
@@ -117,7 +117,7 @@ def _row(arm: Arm) -> dict[str, str]:
 
 study = controls()
 info = get_task(study.base.task).info
-st.caption(f"**{info.title}**: {info.description} Source: {info.source}. Licence: {info.licence}.")
+st.caption(f"**{info.title}**: {info.description}", help=f"Source: {info.source}. Licence: {info.licence}.")
 keys = [run.key for run in study.configs()]
 busy = any(run.kind in training.UNDER_WAY for run in resources.engine().runs(keys).values())
 

@@ -25,9 +25,9 @@ def built_in(kind: str, second: Any, third: Any) -> tuple[Any, str]:
     from lab import heads
     from lab.attention import MATRICES
 
-    second.slider("Tokens", 4, 128, key="tokens")
+    second.slider("Tokens", 4, 128, **state.bound("tokens"))
     if kind == "local":
-        third.slider("Reach (tokens)", 0.5, 16.0, step=0.5, key="reach")
+        third.slider("Reach (tokens)", 0.5, 16.0, step=0.5, **state.bound("reach"))
     else:
         third.caption(MATRICES[kind].explanation)
     now = state.current()
@@ -48,10 +48,10 @@ def trained(second: Any, third: Any) -> tuple[Any, str] | None:
 
     state.put("layer", min(values["layer"], config.layers))
     state.put("head", min(values["head"], config.heads))
-    second.number_input("Held-out example", 0, link.MAX_DIGIT, step=1, key="example")
+    second.number_input("Held-out example", 0, link.MAX_DIGIT, step=1, **state.bound("example"))
     one, other = third.columns(2)
-    one.number_input("Layer", 1, config.layers, step=1, key="layer")
-    other.number_input("Head", 1, config.heads, step=1, key="head")
+    one.number_input("Layer", 1, config.layers, step=1, **state.bound("layer"))
+    other.number_input("Head", 1, config.heads, step=1, **state.bound("head"))
     now = state.current()
     test = get_task(config.task).load(config.size).test
     tokens = test.tokens[now["example"]][: test.lengths[now["example"]]]
@@ -64,7 +64,7 @@ heading(
     "Heat D mixes neighbours, attention P mixes whatever it looks at. `[D, P] = DP − PD` is zero where their order is free.",
 )
 first, second, third = st.columns([2, 2, 3], vertical_alignment="bottom")
-kind = first.selectbox("Attention", list(NAMES), format_func=NAMES.__getitem__, key="attention")
+kind = first.selectbox("Attention", list(NAMES), format_func=NAMES.__getitem__, **state.bound("attention"))
 made = trained(second, third) if kind == "trained" else built_in(kind, second, third)
 if made is not None:
     from lab import heads

@@ -20,11 +20,11 @@ grid = {float(a) for a in np.round(np.arange(0.05, link.ALPHA_MAX + 1e-9, 0.05),
 first.multiselect(
     "Step sizes α to compare",
     sorted(grid | set(state.values()["alphas"])),
-    key="alphas",
+    **state.bound("alphas"),
     format_func=link.show_number,
     max_selections=link.MAX_ALPHAS,
 )
-second.slider("Steps", 5, 200, key="decay_steps")
+second.slider("Steps", 5, 200, **state.bound("decay_steps"))
 values = state.current()
 
 left, right = st.columns(2, gap="medium")

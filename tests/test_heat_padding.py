@@ -177,6 +177,12 @@ def test_with_padding_real_tokens_are_permuted_among_themselves(steps, strides):
         torch.testing.assert_close(y[row, :length], expected, rtol=0, atol=1e-13)
 
 
-def test_a_layer_refuses_a_permutation_of_another_length():
+def test_a_layer_takes_shorter_sequences_but_no_longer_ones():
+    orders = torch.stack([permutation(9, 1), permutation(9, 2)])[:, None]
+    x = random(2, 3, 6, 4)
+    y = HeatLayer(0.3, permutation=orders)(x)
+    for arm in range(2):
+        own = orders[arm, 0][orders[arm, 0] < 6]
+        assert torch.equal(y[arm], heat_step(x[arm], 0.3, permutation=own))
     with pytest.raises(LabError, match="permutation"):
-        HeatLayer(0.3, permutation=torch.arange(5))(torch.ones(6, 2))
+        HeatLayer(0.3, permutation=orders)(random(2, 3, 10, 4))

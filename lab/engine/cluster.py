@@ -33,6 +33,9 @@ dask.config.set(
         "distributed.scheduler.allowed-failures": DEATHS - 1,
         "distributed.comm.timeouts.connect": "10s",
         "distributed.admin.system-monitor.interval": "5s",
+        # Dask listens for HTTP even without a dashboard: on a free port, with nothing to answer.
+        "distributed.scheduler.http.routes": [],
+        "distributed.worker.http.routes": [],
     }
 )
 
@@ -64,6 +67,7 @@ class Cluster:
                 security=True,
                 host="127.0.0.1",
                 dashboard_address=None,
+                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
                 memory_limit=0,
                 local_directory=str(self._scratch),
                 resources={"GPU": 1} if gpus else None,

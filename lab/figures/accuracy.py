@@ -33,8 +33,14 @@ _COLOUR = alt.Scale(domain=_ORDER, range=[POSITION_COLOURS[p] for p in Position]
 _SHAPE = alt.Scale(domain=_ORDER, range=[_SHAPES[p] for p in Position])
 REAL, PERMUTED = "real neighbours", "random neighbours"
 _HEIGHT = 330
-# Labels of positions need more room than Vega gives by default, and no more: the two figures line up.
-_Y = alt.Y("position:N", sort=_ORDER, title="position of the heat layer", axis=alt.Axis(labelLimit=180, grid=True))
+# Every position has its row from the start: rows must not move while results come in, and the two figures line up.
+_Y = alt.Y(
+    "position:N",
+    sort=_ORDER,
+    scale=alt.Scale(domain=_ORDER),
+    title="position of the heat layer",
+    axis=alt.Axis(labelLimit=180, grid=True),
+)
 _CONTROL = alt.FillOpacity(
     "control:N",
     scale=alt.Scale(domain=[REAL, PERMUTED], range=[0.9, 0.0]),

@@ -25,12 +25,11 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 GRID = 4096  # coordinates are rounded to 1/4096 pixel, so that the last bit of a sine moves no picture
-BATCH = 500  # scenes made together
+BATCH = 2000  # scenes made together
 TRIES = 24  # draws of one paddle before the attempt at its path is given up
-ATTEMPTS = 12  # at a path before the scene is given up
+ATTEMPTS = 24  # at a path before the scene is given up
 FEW = 0.03  # of a batch are not worth a further attempt
 SLACK = 0.25  # pixels between a disc and the nearest paddle of another place
-CLEARANCE = 2.1  # times the margin, between paddles that do not follow each other; less up to half a cell, see _Ground
 DIRECTIONS = 128
 PADDING = 1.0
 PADDLE_GREY = 0.75
@@ -51,6 +50,7 @@ class Geometry:
     thickness: float
     radius: float
     continuity: float
+    clearance: float  # times the margin, between paddles that do not follow each other; less up to half a cell of the collision grid
     cells: int  # of the collision grid, to a pixel
     tolerance: float  # the two pairs of ends differ in distance by this much at most
 
@@ -61,8 +61,8 @@ class Geometry:
 
 
 # The published parameters: contour_length 14, distractor_length 14 // 3, num_distractor_snakes 20 // 4, margin 1, paddle 2, …
-LRA_32 = Geometry(32, 14, 20 // (14 // 3), 14 // 3, 2, (1,), 0.5, 1.5, 1.0, 4, 2)
-LRA_128 = Geometry(128, 14, 35 // (14 // 3), 14 // 3, 5, (2, 3), 1.5, 3, 1.8, 2, 4)
+LRA_32 = Geometry(32, 14, 20 // (14 // 3), 14 // 3, 2, (1,), 0.5, 1.5, 1.0, 2, 4, 2)
+LRA_128 = Geometry(128, 14, 35 // (14 // 3), 14 // 3, 5, (2, 3), 1.5, 3, 1.8, 2, 2, 4)
 
 
 @dataclass(frozen=True)
@@ -104,13 +104,13 @@ class _Ground:
 
     def __init__(self, geometry: Geometry, margin: float) -> None:
         self.cells, self.side = geometry.cells, geometry.side * geometry.cells
-        self.reach = int(math.ceil((geometry.paddle / 2 + CLEARANCE * margin) * self.cells))
+        self.reach = int(math.ceil((geometry.paddle / 2 + geometry.clearance * margin) * self.cells))
         self.inset = PADDING * self.cells
         at = np.arange(-self.reach, self.reach + 1) / self.cells
         points = np.stack(np.meshgrid(at, at, indexing="ij"), -1).reshape(1, -1, 2)
         angle = np.arange(DIRECTIONS) * math.pi / DIRECTIONS
         half = np.stack([np.sin(angle), np.cos(angle)], -1) * geometry.paddle / 2
-        near = _distance(points, -half, half) < CLEARANCE * margin
+        near = _distance(points, -half, half) < geometry.clearance * margin
         self.stencils = near.reshape(DIRECTIONS, len(at), len(at))
 
     def empty(self, n: int) -> NDArray[np.bool_]:

@@ -15,6 +15,12 @@ RECIPES: dict[tuple[str, str], dict[str, Any]] = {
     ("listops", "mini"): {"steps": 600},
     ("listops", "small"): {"steps": 3000, "eval_every": 100},
     ("listops", "full"): _FULL | {"steps": 5000},
+    ("text", "mini"): {"steps": 400},
+    ("text", "small"): {"steps": 3000, "eval_every": 200},
+    ("lra_text", "full"): _FULL | {"steps": 20_000},
+    ("retrieval", "mini"): {"steps": 800, "learning_rate": 3e-3, "eval_every": 100},
+    ("retrieval", "small"): {"steps": 2000, "learning_rate": 2e-3, "eval_every": 200},
+    ("lra_retrieval", "full"): _FULL | {"steps": 30_000},
 }
 
 

@@ -1,9 +1,10 @@
 """Retrieval: do two documents come from the same collection? Two towers, no attention between them.
 
-A document is sentences of one collection (movie reviews, product reviews, newspaper editorials or tweets), joined and cut to
-a fixed number of bytes. Half of the pairs are from one collection, a quarter of these from each; the others are spread evenly over the six pairs
-of collections. No document is in pairs of both splits, and no review or article has sentences in both. At full size the task is
-:mod:`lab.tasks.lra_retrieval`. Example: 128 bytes of two editorials, label 1 (same collection).
+A document is sentences of one collection (movie reviews, product reviews, newspaper editorials or tweets), joined and
+cut to a fixed number of bytes. Half of the pairs are from one collection, a quarter of these from each; the others
+are spread evenly over the six pairs of collections. No document is in pairs of both splits, and no product review or
+editorial has sentences in both. At full size the task is :mod:`lab.tasks.lra_retrieval`. Example: 128 bytes of two
+editorials, label 1 (same collection).
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from lab.tasks import fetch, snippets, text_bytes
 from lab.tasks.base import Split, Task, TaskData, TaskError, TaskInfo
 
 # size: (bytes of a document, training and held-out pairs)
-SIZES = {"mini": (128, 4800, 960), "small": (512, 19200, 1920)}
+SIZES = {"mini": (128, 19200, 960), "small": (512, 19200, 1920)}
 
 
 class Retrieval(Task):
+    """Pairs of documents from four collections."""
+
     info = TaskInfo(
         name="retrieval",
         title="Retrieval",
@@ -34,6 +37,7 @@ class Retrieval(Task):
     )
 
     def load(self, size: str) -> TaskData:
+        """The data of one size. Raises :class:`TaskError`."""
         if reason := self.unavailable(size):
             raise TaskError(reason, "size")
         return _load(size, str(fetch.data_folder()))
@@ -43,9 +47,11 @@ class Retrieval(Task):
         return text_bytes.encode(text)
 
     def decode(self, tokens: NDArray[np.integer]) -> list[str]:
+        """The character of each token."""
         return text_bytes.decode(tokens)
 
     def unavailable(self, size: str) -> str:
+        """Why a size cannot be loaded here; empty if it can."""
         if size == "full":
             return "retrieval has no size 'full'; lra_retrieval, which is the Long Range Arena's own task, has."
         return super().unavailable(size) or fetch.missing("text")
@@ -61,7 +67,8 @@ def _load(size: str, _folder: str) -> TaskData:
 
 
 def documents(side: list[snippets.Snippet], length: int) -> list[NDArray[np.uint8]]:
-    """The documents of each collection, ``(documents, length)`` tokens: sentences in order, joined and cut to ``length`` bytes."""
+    """The documents of each collection, ``(documents, length)`` tokens: sentences in order, joined and cut to
+    ``length`` bytes."""
     result = []
     for collection in range(len(snippets.COLLECTIONS)):
         whole, text = [], b""

@@ -1,7 +1,7 @@
 """The four collections of Hutto and Gilbert's sentiment data, as fetched, and a split of them that shares nothing.
 
-Each file is tab-separated without a header: id, mean rating from -4 (extremely negative) to 4 (extremely positive) by at least 20 people,
-text. Sentences of one product review or one editorial have ids with a common first part.
+Each file is tab-separated without a header: id, mean rating from -4 (extremely negative) to 4 (extremely positive) by
+at least 20 people, text. Sentences of one product review or one editorial have ids with a common first part.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ HELD_OUT = 0.2
 MAX_RATING = 4.0
 
 SOURCE = (
-    "C.J. Hutto and E. Gilbert, VADER: A Parsimonious Rule-based Model for Sentiment Analysis of Social Media Text, ICWSM 2014: "
-    "sentences of movie reviews, product reviews, newspaper editorials and tweets, each rated by at least 20 people, from the "
-    "source distribution of vaderSentiment 3.3.2 on the Python package index"
+    "C.J. Hutto and E. Gilbert, VADER: A Parsimonious Rule-based Model for Sentiment Analysis of Social Media Text, "
+    "ICWSM 2014: sentences of movie reviews, product reviews, newspaper editorials and tweets, each rated by at least "
+    "20 people, from the source distribution of vaderSentiment 3.3.2 on the Python package index"
 )
 LICENCE = "MIT (the distribution's); the sentences remain their authors', so the lab downloads them and holds no copy"
 
@@ -66,13 +66,14 @@ def _snippet(line: bytes, collection: int, where: str) -> Snippet:
 
 
 def split(snippets: list[Snippet]) -> tuple[list[Snippet], list[Snippet]]:
-    """Training and held-out sentences, shuffled with a fixed seed; no review or article has sentences in both."""
+    """Training and held-out sentences, shuffled with a fixed seed; no product review or editorial is in both."""
     documents: dict[str, list[Snippet]] = {}
     for snippet in snippets:
         documents.setdefault(snippet.document, []).append(snippet)
     names = list(documents)
     order = np.random.default_rng(SEED).permutation(len(names))
-    held, kept = [], []
+    held: list[Snippet] = []
+    kept: list[Snippet] = []
     for index in order:
         part = held if len(held) < HELD_OUT * len(snippets) else kept
         part.extend(documents[names[index]])

@@ -1,9 +1,10 @@
 """Text: is a sentence's sentiment positive or negative? Read byte by byte.
 
-Sentences of movie reviews (``mini``), and of product reviews, editorials and tweets besides (``small``), each with the mean sentiment that at
-least 20 people gave it, from -4 to 4. The label is its sign; ratings from -1 to 1 are left out, because people disagree on them. The split is
-drawn once with a fixed seed; no review or article has sentences in both parts, and no sentence occurs twice. At full size the task is
-:mod:`lab.tasks.lra_text`. Example: the bytes of "a warm and funny film", each plus one, label 1 (positive).
+Sentences of movie reviews (``mini``), and of product reviews, editorials and tweets besides (``small``), each with
+the mean sentiment that at least 20 people gave it, from -4 to 4. The label is its sign; ratings from -1 to 1 are left
+out, because people disagree on them. The split is drawn once with a fixed seed; no product review or editorial has
+sentences in both parts, and no sentence occurs twice. At full size the task is :mod:`lab.tasks.lra_text`. Example:
+the bytes of "a warm and funny film", each plus one, label 1 (positive).
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ SIZES = {"mini": (("movies",), 128), "small": (snippets.COLLECTIONS, 256)}
 
 
 class Text(Task):
+    """Sentiment of sentences."""
+
     info = TaskInfo(
         name="text",
         title="Text",
-        description="Sentences of reviews, editorials and tweets, read byte by byte: is the sentiment positive or negative? "
+        description="Sentences of reviews, editorials and tweets, byte by byte: is the sentiment positive or negative? "
         f"Sentences whose mean rating lies within {MARGIN:g} of neutral are left out.",
         source=snippets.SOURCE,
         licence=snippets.LICENCE,
@@ -36,17 +39,21 @@ class Text(Task):
     )
 
     def load(self, size: str) -> TaskData:
+        """The data of one size. Raises :class:`TaskError`."""
         if reason := self.unavailable(size):
             raise TaskError(reason, "size")
         return _load(size, str(fetch.data_folder()))
 
     def encode(self, text: str) -> NDArray[np.integer]:
+        """Token ids of a text."""
         return text_bytes.encode(text)
 
     def decode(self, tokens: NDArray[np.integer]) -> list[str]:
+        """The character of each token."""
         return text_bytes.decode(tokens)
 
     def unavailable(self, size: str) -> str:
+        """Why a size cannot be loaded here; empty if it can."""
         if size == "full":
             return "text has no size 'full'; lra_text, which is the Long Range Arena's own Text task, has."
         return super().unavailable(size) or fetch.missing("text")
@@ -71,4 +78,5 @@ def _load(size: str, _folder: str) -> TaskData:
         return Split(*text_bytes.padded(texts, longest), np.array(labels, dtype=np.int64))
 
     kept, held = snippets.split(snippets.read())
-    return TaskData(*text_bytes.same_length(part(kept), part(held)), text_bytes.VOCABULARY, 2)
+    train, test = text_bytes.same_length(part(kept), part(held))
+    return TaskData(train, test, text_bytes.VOCABULARY, 2)

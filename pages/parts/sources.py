@@ -21,14 +21,14 @@ def chosen() -> Representations | None:
     """
     values = state.values()
     first, second, third = st.columns([2, 3, 2], vertical_alignment="bottom")
-    source = first.selectbox("Smooth", list(link.SOURCES), format_func=link.SOURCES.__getitem__, key="source")
+    source = first.selectbox("Smooth", list(link.SOURCES), format_func=link.SOURCES.__getitem__, **state.bound("source"))
     if source == "text":
-        text = second.text_input("Text: each byte is a token", key="text", max_chars=link.MAX_TEXT)
+        text = second.text_input("Text: each byte is a token", **state.bound("text"), max_chars=link.MAX_TEXT)
         third.caption(f"A fresh table of byte vectors, drawn with seed {values['seed']}.")
         return representations.of_text(text, values["seed"])
     if source == "signal":
-        second.slider("Noise (standard deviation)", 0.0, 2.0, step=0.05, key="noise")
-        third.number_input("Tokens", 16, 512, step=16, key="signal_tokens")
+        second.slider("Noise (standard deviation)", 0.0, 2.0, step=0.05, **state.bound("noise"))
+        third.number_input("Tokens", 16, 512, step=16, **state.bound("signal_tokens"))
         values = state.current()
         return representations.of_signal(values["signal_tokens"], values["noise"], values["seed"])
     if source == "upload":
@@ -38,14 +38,14 @@ def chosen() -> Representations | None:
 
 def _of_task(source: str, second: Any, third: Any, values: dict[str, Any]) -> Representations | None:
     if source == "digit":
-        typed = str(second.number_input("Held-out digit number", 0, link.MAX_DIGIT, step=1, key="digit"))
+        typed = str(second.number_input("Held-out digit number", 0, link.MAX_DIGIT, step=1, **state.bound("digit")))
         kinds, task = list(link.WEIGHTS), "digits"
     else:
-        typed = second.text_input("Expression: MIN, MAX, MED, SM and digits", key="expression", max_chars=link.MAX_TEXT)
+        typed = second.text_input("Expression: MIN, MAX, MED, SM and digits", **state.bound("expression"), max_chars=link.MAX_TEXT)
         kinds, task = ["fresh", "trained"], "listops"
     if state.values()["weights"] not in kinds:
         state.put("weights", "fresh")
-    weights = third.selectbox("As", kinds, format_func=link.WEIGHTS.__getitem__, key="weights")
+    weights = third.selectbox("As", kinds, format_func=link.WEIGHTS.__getitem__, **state.bound("weights"))
     if weights == "raw":
         return representations.of_pixels(typed)
     if weights == "fresh":

@@ -1,6 +1,6 @@
 """The values on screen and the link in the address bar, kept equal.
 
-Every control has the name of its link field as its key. The lab writes the link itself and in full: Streamlit's own
+Every control is given :func:`bound`, so that its key is the name of its link field. The lab writes the link itself and in full: Streamlit's own
 binding leaves out what is at its default, so a changed default would alter old links, and drops a page's values when
 another page is opened. Who wins, when the two differ: the link on the first run of a session and after the browser's Back
 or Forward; the controls otherwise, so that a link that lags behind a dragged slider never pulls it back.
@@ -29,7 +29,6 @@ def restore() -> None:
     else:
         before = dict(state[VALUES])
         for name in link.FIELDS:
-            # A control that the last page did not show has been forgotten by Streamlit, not by the lab.
             if name not in state or state[name] is None:
                 state[name] = before[name]
             state[VALUES][name] = state[name]
@@ -38,6 +37,14 @@ def restore() -> None:
     written = link.write(state[VALUES])
     if written != params:
         st.query_params.from_dict(written)
+
+
+def bound(name: str) -> dict[str, Any]:
+    """What ties a control to the field ``name``: ``st.slider("α", 0.0, 0.6, **bound("alpha"))``, with no value of its own.
+
+    Streamlit must keep the value while the control is not shown: it would fall back to the first one it was ever given.
+    """
+    return {"key": link.FIELDS[name].name, "persist_state": "session"}
 
 
 def values() -> dict[str, Any]:

@@ -1,0 +1,151 @@
+"""How fast the pages are, beside a plain Streamlit page with one Plotly figure, in a real browser.
+
+    python benchmarks/pages.py
+
+Prints two ratios of medians: the first paint of the home page (from opening the address in a fresh browser profile to
+the drawing), at most 1.5; and page 1 at 256 tokens from a key on the α slider to both figures redrawn, at most 1.5.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+ROOT = Path(__file__).parents[1]
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+)
+TEXT = ("Heat flows from token to token until all of them agree. " * 5)[:256]
+
+# Milliseconds from the key to the first animation frame in which every kind of mark on the page has been redrawn.
+REDRAW = """async ([raster, lines]) => {
+  const marks = (query, name) => [...document.querySelectorAll(query)].map(e => e.getAttribute(name)).join();
+  const now = () => [raster ? marks('.heatmaplayer image', 'href') || marks('.heatmaplayer image', 'xlink:href') : '',
+                     lines ? marks('.scatterlayer path.js-line', 'd') : ''];
+  const before = now(), start = performance.now();
+  window.lab_redrawn = new Promise(resolve => {
+    const look = () => {
+      const after = now();
+      const done = (!raster || (after[0] && after[0] !== before[0])) && (!lines || (after[1] && after[1] !== before[1]));
+      if (done) resolve(performance.now() - start); else requestAnimationFrame(look);
+    };
+    look();
+  });
+}"""
+
+
+@contextlib.contextmanager
+def serve(script: str, cache: str) -> Iterator[str]:
+    """A Streamlit server of one script; its address."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "streamlit", "run", script, "--server.port", str(port)]
+    command += ["--server.headless", "true", "--server.fileWatcherType", "none"]
+    environment = {**os.environ, "LAB_CACHE": cache}
+    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    address = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(120):
+            with contextlib.suppress(OSError):
+                urllib.request.urlopen(f"{address}/_stcore/health").close()
+                break
+            time.sleep(0.25)
+        yield address
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def first_paint(browser: Browser, address: str, drawn: str) -> float:
+    """Seconds from opening the page with an empty browser cache until ``drawn`` is visible."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    page = context.new_page()
+    start = time.perf_counter()
+    page.goto(address, wait_until="commit")
+    page.wait_for_selector(drawn, state="visible")
+    seconds = time.perf_counter() - start
+    context.close()
+    return seconds
+
+
+def redraw(page: Page, key: str, *, raster: bool, lines: bool) -> float:
+    """Seconds from one press on the α slider to the new figures."""
+    slider: Any = page.locator(".st-key-alpha input[type=range]").first
+    slider.focus()
+    page.evaluate(REDRAW, [raster, lines])
+    slider.press(key)
+    milliseconds: float = page.evaluate("window.lab_redrawn")
+    page.wait_for_selector("[data-testid=stApp][data-test-script-state=notRunning]")
+    page.wait_for_timeout(300)
+    return milliseconds / 1000
+
+
+def report(name: str, ours: list[float], plain: list[float]) -> None:
+    """One line: both medians and their ratio."""
+    mine, theirs = statistics.median(ours), statistics.median(plain)
+    print(f"{name}: {mine * 1000:.0f} ms, plain page {theirs * 1000:.0f} ms, ratio {mine / theirs:.2f} (at most 1.50)")
+
+
+def main() -> None:
+    """Measure both, turn by turn, so that whatever else the machine does hits both alike."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--paints", type=int, default=9)
+    parser.add_argument("--moves", type=int, default=20)
+    options = parser.parse_args()
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    with (
+        tempfile.TemporaryDirectory() as cache,
+        serve("app.py", cache) as lab,
+        serve("benchmarks/plain_page.py", cache) as plain,
+        sync_playwright() as playwright,
+    ):
+        browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
+        targets = ((lab, ".lab-block svg.wide"), (plain, ".js-plotly-plot .heatmaplayer image"))
+        paints: list[list[float]] = [[], []]
+        for turn in range(options.paints + 1):
+            for times, (address, drawn) in zip(paints, targets, strict=True):
+                seconds = first_paint(browser, address, drawn)
+                if turn:  # the first only warms up the server
+                    times.append(seconds)
+        report("first paint of the home page", *paints)
+
+        ours, yardstick = (browser.new_page(viewport={"width": 1440, "height": 900}) for _ in range(2))
+        ours.goto(f"{lab}/heat?v=1&source=text&text={TEXT.replace(' ', '+')}")
+        yardstick.goto(plain)
+        for page in (ours, yardstick):
+            page.wait_for_selector(".heatmaplayer image")
+            page.wait_for_timeout(2000)
+        moves: list[list[float]] = [[], []]
+        for turn in range(options.moves + 2):
+            key = "ArrowRight" if turn % 2 else "ArrowLeft"
+            for times, page in zip(moves, (ours, yardstick), strict=True):
+                page.bring_to_front()
+                seconds = redraw(page, key, raster=True, lines=page is ours)
+                if turn > 1:
+                    times.append(seconds)
+        report("α slider to redrawn figures at 256 tokens", *moves)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
