@@ -21,12 +21,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from lab.config import RunConfig
 from lab.engine import Engine
 from lab.engine.launch import ONE_THREAD
+from lab.positions import Position
 from lab.store import Store
 from lab.store.store import _result
 from lab.study import Study
 
 TINY = RunConfig(steps=1, eval_every=1, batch=4, width=8, heads=1, layers=1, ffn=8, warmup=0)
-DIGITS = Study(RunConfig(task="digits", position="after_embedding", steps=300))
+DIGITS = Study(RunConfig(task="digits", position=Position.AFTER_EMBEDDING, steps=300))
 
 
 def finish(engine: Engine, configs: Sequence[RunConfig]) -> float:

@@ -39,7 +39,9 @@ def plain_loop() -> None:
             self.embedding = nn.Embedding(17, c.width)
             self.position = nn.Parameter(torch.randn(64, c.width) * 0.5)
             layer = nn.TransformerEncoderLayer(c.width, c.heads, c.ffn, dropout=0.0, batch_first=True, norm_first=True)
-            self.encoder = nn.TransformerEncoder(layer, c.layers, norm=nn.LayerNorm(c.width), enable_nested_tensor=False)
+            self.encoder = nn.TransformerEncoder(
+                layer, c.layers, norm=nn.LayerNorm(c.width), enable_nested_tensor=False
+            )
             self.head = nn.Linear(c.width, 10)
 
         def forward(self, tokens: torch.Tensor) -> torch.Tensor:

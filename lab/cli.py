@@ -43,7 +43,9 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="FIELD=VALUE", help="Any other field of a run, e.g. --set width=64; repeatable."),
 ]
-Permuted = Annotated[bool, typer.Option("--permuted", help="The permuted control: the same spectrum, random neighbours.")]
+Permuted = Annotated[
+    bool, typer.Option("--permuted", help="The permuted control: the same spectrum, random neighbours.")
+]
 Matched = Annotated[bool, typer.Option("--matched", help="Matched total α: α / N where the layer acts N times.")]
 
 
@@ -72,18 +74,26 @@ def run(
             line = json.loads(result.to_json())
             print(json.dumps({"key": config.key, "cached": cached, **line}, sort_keys=True))
         else:
-            origin = "from the cache" if cached else f"trained in {result.seconds:.1f} s on {result.provenance['device']}"
-            print(f"{config.label}, seed {seed}: accuracy {result.accuracy:.1%}, chance {result.chance:.1%}, {origin}, key {config.key}")
+            origin = (
+                "from the cache" if cached else f"trained in {result.seconds:.1f} s on {result.provenance['device']}"
+            )
+            print(
+                f"{config.label}, seed {seed}: accuracy {result.accuracy:.1%}, chance {result.chance:.1%}, {origin}, key {config.key}"
+            )
 
 
 @app.command()
 def study(
     task: Task = "digits",
-    alpha: Annotated[list[float] | None, typer.Option(help="Step size, 0 to 0.5; repeat it for a grid. 0.25 if not given.")] = None,
+    alpha: Annotated[
+        list[float] | None, typer.Option(help="Step size, 0 to 0.5; repeat it for a grid. 0.25 if not given.")
+    ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from 0.")] = 3,
     steps: Steps = None,
     size: Size = "mini",
-    position: Annotated[list[str] | None, typer.Option(help="Only these positions; repeatable. All if not given.")] = None,
+    position: Annotated[
+        list[str] | None, typer.Option(help="Only these positions; repeatable. All if not given.")
+    ] = None,
     permuted: Annotated[bool, typer.Option("--permuted", help="Train the permuted control of every arm too.")] = False,
     matched: Matched = False,
     set_: Set = None,
@@ -197,7 +207,9 @@ def _wait(engine: Engine, configs: Sequence[RunConfig]) -> None:
                 print(f"\r{line}\033[K" if sys.stderr.isatty() else line, file=sys.stderr)
         if all(state.kind not in ("running", "queued") for state in states.values()):
             return
-        running = [f"{named[key].label} {state.step}/{state.steps}" for key, state in states.items() if state.kind == "running"]
+        running = [
+            f"{named[key].label} {state.step}/{state.steps}" for key, state in states.items() if state.kind == "running"
+        ]
         line = ", ".join(running) or engine.status().message or "waiting for the engine"
         if line != shown and sys.stderr.isatty():
             print(f"\r{line[:100]}\033[K", end="", file=sys.stderr, flush=True)
@@ -222,7 +234,9 @@ def _write_csv(path: Path, results: Iterable[RunResult]) -> None:
             writer.writeheader()
             writer.writerows(rows)
     except OSError as error:
-        raise LabError(f"--out: {path} cannot be written ({error.strerror}); the runs are in the cache.", "out") from None
+        raise LabError(
+            f"--out: {path} cannot be written ({error.strerror}); the runs are in the cache.", "out"
+        ) from None
 
 
 @contextmanager

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import types
 import typing
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
+from typing import Any
 
 from lab.errors import LabError
 from lab.positions import Position
@@ -134,41 +135,42 @@ _NO_HEAT = {"alpha": 0.0, "heat_steps": 1, "strides": (1,), "learnable": False, 
 
 
 def _typed(name: str, hint: object, value: object) -> object:
-    """The value in the field's type, or a ConfigError. Floats are rounded so that 0.1 + 0.2 is 0.3's key."""
-    bad = ConfigError(f"{name} is {value!r}; it must be {_DESCRIPTIONS[hint]}.", name)
+    """The value in the field's type, or a ConfigError."""
     if hint is Position:
         try:
             return Position(str(value))
         except ValueError:
             raise ConfigError(f"position is {value!r}; it must be one of {', '.join(Position)}.", name) from None
-    if hint is bool:
-        if not isinstance(value, bool):
-            raise bad
-        return value
-    if hint is int:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not float(value).is_integer():
-            raise bad
-        return int(value)
-    if hint is float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise bad
-        return round(float(value), 9) + 0.0  # + 0.0 turns -0.0 into 0.0
-    if isinstance(hint, types.GenericAlias):  # tuple[int, ...]
-        if not isinstance(value, list | tuple) or not all(type(s) is int for s in value):
-            raise bad
-        return tuple(sorted(set(value)))
-    if not isinstance(value, str):
-        raise bad
-    return value
+    if not _FITS[hint](value):
+        raise ConfigError(f"{name} is {value!r}; it must be {_DESCRIPTIONS[hint]}.", name)
+    return _CANONICAL.get(hint, lambda v: v)(value)
 
 
+def _is_number(value: object) -> bool:
+    # bool is an int to Python, and not to people
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_STRIDES = tuple[int, ...]
+_FITS: dict[object, Callable[[Any], bool]] = {
+    bool: lambda v: isinstance(v, bool),
+    int: lambda v: _is_number(v) and float(v).is_integer(),
+    float: lambda v: _is_number(v) and math.isfinite(v),
+    str: lambda v: isinstance(v, str),
+    _STRIDES: lambda v: isinstance(v, list | tuple) and all(type(s) is int for s in v),
+}
+_CANONICAL: dict[object, Callable[[Any], object]] = {
+    int: int,
+    # Rounded, so that 0.1 + 0.2 has the key of 0.3; + 0.0 turns -0.0 into 0.0.
+    float: lambda v: round(float(v), 9) + 0.0,
+    _STRIDES: lambda v: tuple(sorted(set(v))),
+}
 _DESCRIPTIONS: dict[object, str] = {
     bool: "true or false",
     int: "a whole number",
     float: "a finite number",
     str: "a word",
-    Position: "a position",
-    tuple[int, ...]: "a list of whole numbers",
+    _STRIDES: "a list of whole numbers",
 }
 
 # field: (lowest, highest) allowed, ends included

@@ -55,7 +55,6 @@ def _check_alphas(alphas: Alphas, limit: float, allow_unstable: bool, trust_gpu:
     numbers = [a for a in alphas if not isinstance(a, Tensor)]
     if len(numbers) == len(alphas):
         lowest, total = min(numbers), sum(numbers)
-        lowest = lowest if math.isfinite(total) else total  # min may step over a NaN
     elif trust_gpu and any(isinstance(a, Tensor) and a.is_cuda for a in alphas):
         return
     else:

@@ -204,10 +204,9 @@ def _many(x: Tensor, alphas: Alphas, steps: int, strides: tuple[int, ...]) -> Te
         return _modes(x, multiplier(n, alphas, steps, strides, x.device))
     flat = x.reshape(-1, n, dim)
     y = torch.empty_like(flat)
-    with torch.autocast(x.device.type, enabled=False):
-        for rows, columns, entries in blocks:
-            matrix = entries.expand(*lead, *entries.shape[-2:]).reshape(-1, *entries.shape[-2:])
-            torch.bmm(matrix, flat[:, columns], out=y[:, rows])
+    for rows, columns, entries in blocks:
+        matrix = entries.expand(*lead, *entries.shape[-2:]).reshape(-1, *entries.shape[-2:])
+        torch.bmm(matrix, flat[:, columns], out=y[:, rows])  # with out=, autocast leaves the precision alone
     return y.reshape(x.shape)
 
 

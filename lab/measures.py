@@ -80,7 +80,7 @@ def hidden_of(
     model = model_of(config, arrays).double()
     found: list[Tensor] = []
 
-    def hook(name: str, layer: int, x: Tensor) -> None:
+    def hook(name: str, _: int, x: Tensor) -> None:
         if name == "hidden":
             found.append(x[0, 0])
 

@@ -87,10 +87,11 @@ class PackTransformer(nn.Module):
     def forward(self, tokens: Tensor, lengths: Tensor | None = None, hook: Hook | None = None) -> Tensor:
         """Logits ``(arms, batch, classes)``.
 
-        ``tokens (arms, batch, n)``, ``n`` at most the model's length: integer ids, or floats where the input is a signal; ``lengths
-        (arms, batch)`` the number of real tokens of each sequence, None if all are full. With two towers both have an axis more,
-        ``(arms, batch, 2, n)``: the documents go through the same layers and meet at the head, never in the attention. ``hook(name, layer, tensor)`` sees ``hidden`` after the embedding (layer 0) and each block,
-        and ``attention_input``, the tensor that enters each attention layer after any heat.
+        ``tokens (arms, batch, n)``, ``n`` at most the model's length: integer ids, or floats where the input is a signal;
+        ``lengths (arms, batch)`` the number of real tokens of each sequence, None if all are full. With two towers both have an axis
+        more, ``(arms, batch, 2, n)``: the documents go through the same layers and meet at the head, never in the attention.
+        ``hook(name, layer, tensor)`` sees ``hidden`` after the embedding (layer 0) and each block, and ``attention_input``, the tensor
+        that enters each attention layer after any heat.
         """
         tokens, lengths, towers = fold_towers(tokens, lengths)
         mask = real_tokens(tokens, lengths)

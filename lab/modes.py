@@ -15,7 +15,7 @@ from scipy.fft import dct, idct
 
 Array = NDArray[np.float64]
 
-STEP_LADDER = (0, 1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 64, 80, 100)
+STEP_LADDER = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 100)
 """The numbers of steps that are drawn when smoothing is played: every early one, then ever fewer."""
 
 

@@ -12,7 +12,7 @@ from lab.config import RunConfig
 from lab.errors import LabError
 from lab.tasks import get_task
 
-TEXT_DIM = 32
+TEXT_DIM = 16
 
 
 @dataclass(frozen=True)

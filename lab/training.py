@@ -119,7 +119,9 @@ class _Pack:
         step = self.failed[arm]
         if step is None:
             return None
-        return TrainingError(f"The loss was no longer a finite number by step {step}; a smaller learning rate may help.")
+        return TrainingError(
+            f"The loss was no longer a finite number by step {step}; a smaller learning rate may help."
+        )
 
     def _trained(self, arm: int, initial: DepthProfile, final: DepthProfile, seconds: float) -> Trained:
         result = RunResult(

@@ -19,14 +19,17 @@ from pages.parts.shown import heading, show
 
 heading(
     "Accuracy by position",
-    "One press trains the same small Transformer eight times for each seed: without heat, and with the heat layer at each of its seven places.",
+    "One press trains the same small Transformer eight times for each seed: without heat, and with the heat layer at each of "
+    "its seven places.",
 )
 
 
 def controls() -> Study:
     """The controls of this page, and the study that they and the sidebar describe. Raises ConfigError, e.g. for α > 1/2."""
     first, second, third, fourth = st.columns([1, 1, 1.3, 1.3], vertical_alignment="bottom")
-    first.number_input("Seeds", 1, 20, step=1, **state.bound("seeds"), help="Each seed is another start and another order of the data.")
+    first.number_input(
+        "Seeds", 1, 20, step=1, **state.bound("seeds"), help="Each seed is another start and another order of the data."
+    )
     second.number_input("Training steps", 1, link.MAX_STEPS, step=50, **state.bound("steps"))
     third.toggle(
         "Permuted control",
@@ -50,7 +53,9 @@ def buttons(study: Study, states: dict[str, RunState]) -> None:
     missing = sum(run.kind not in ("done", *training.UNDER_WAY) for run in states.values())
     left, right, _ = st.columns([1.3, 1, 4])
     words = f"Train {missing} runs" if missing else "All runs trained" if not under_way else "Training …"
-    if left.button(words, type="primary", disabled=not missing, icon=":material/play_arrow:", key="train", width="stretch"):
+    if left.button(
+        words, type="primary", disabled=not missing, icon=":material/play_arrow:", key="train", width="stretch"
+    ):
         training.ask(study)
         st.rerun()
     if under_way and right.button("Stop", icon=":material/stop:", key="stop", width="stretch"):
@@ -77,7 +82,12 @@ def picture(study: Study, states: dict[str, RunState], results: dict[str, RunRes
     if grown:
         names = {"accuracy": "Held-out accuracy", "loss": "Training loss"}
         quantity = st.segmented_control(
-            "Learning curves of", list(names), format_func=names.__getitem__, default="accuracy", required=True, key="curve_of"
+            "Learning curves of",
+            list(names),
+            format_func=names.__getitem__,
+            default="accuracy",
+            required=True,
+            key="curve_of",
         )
         show(accuracy.curves(grown, quantity or "accuracy"), "curves")
     if found:

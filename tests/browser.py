@@ -78,7 +78,9 @@ def browser_page(width: int = 1440, height: int = 900, scheme: str = "light"):
     broken: list[str] = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, accept_downloads=True)
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=scheme, accept_downloads=True
+        )
         page = context.new_page()
         page.set_default_timeout(60_000)
         page.on("request", lambda r: None if _is_local(r.url) else strangers.append(r.url))

@@ -33,7 +33,9 @@ def test_train_watch_read_reload_and_find_it_cached(app, cache):
         page.goto(f"{app}/{LINK}")
         page.locator(".st-key-train button").click()
         # the table ends with all eight arms, each with an accuracy
-        page.wait_for_function("document.querySelectorAll('[data-testid=stTable] tbody tr').length == 8", timeout=180_000)
+        page.wait_for_function(
+            "document.querySelectorAll('[data-testid=stTable] tbody tr').length == 8", timeout=180_000
+        )
         page.get_by_role("button", name="All runs trained").wait_for()
         first = _accuracies(page)
         assert len(first) == 8
@@ -43,7 +45,7 @@ def test_train_watch_read_reload_and_find_it_cached(app, cache):
 
         with page.expect_download() as download:
             page.locator(".st-key-csv button").click()
-        rows = list(csv.DictReader(open(download.value.path(), encoding="utf-8")))
+        rows = list(csv.DictReader(download.value.path().read_text("utf-8").splitlines()))
         assert len(rows) == 8
         assert {f"{100 * float(row['accuracy']):.1f}" for row in rows} == set(first.values())
 

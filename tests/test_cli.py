@@ -30,7 +30,20 @@ def lab(cache, *arguments):
 
 @pytest.mark.engine
 def test_run_prints_one_json_line_and_the_second_time_it_is_cached(cache):
-    words = ("run", "--task", "digits", "--position", "after_embedding", "--alpha", "0.25", "--seed", "0", "--steps", "5", "--json")
+    words = (
+        "run",
+        "--task",
+        "digits",
+        "--position",
+        "after_embedding",
+        "--alpha",
+        "0.25",
+        "--seed",
+        "0",
+        "--steps",
+        "5",
+        "--json",
+    )
     first, second = lab(cache, *words), lab(cache, *words)
     assert first.returncode == second.returncode == 0, first.stderr
     assert first.stdout.count("\n") == 1

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.config import SCHEMA, ConfigError, RunConfig
+from lab.errors import LabError
 from lab.positions import Position
 from lab.study import MAX_RUNS, Study
-from lab.errors import LabError
 
 configs = st.builds(
     RunConfig,
@@ -105,7 +105,13 @@ def test_learnable_alpha_must_be_able_to_move():
 
 def test_pack_key_joins_arms_and_seeds_and_nothing_else():
     base = RunConfig(position=Position.AFTER_EMBEDDING)
-    for change in ({"alpha": 0.1}, {"seed": 3}, {"permuted": True}, {"position": Position.AFTER_FFN}, {"position": Position.BASELINE}):
+    for change in (
+        {"alpha": 0.1},
+        {"seed": 3},
+        {"permuted": True},
+        {"position": Position.AFTER_FFN},
+        {"position": Position.BASELINE},
+    ):
         assert base.with_(**change).pack_key() == base.pack_key()
     for change in ({"steps": 5}, {"width": 64}, {"heat_steps": 2}, {"task": "listops"}):
         assert base.with_(**change).pack_key() != base.pack_key()

@@ -34,7 +34,7 @@ def order(asked, taken=(), turns=None) -> list[tuple[str, int]]:
 
 
 def test_one_request_keeps_its_own_order():
-    study = Study(RunConfig(), seeds=(0, 1))
+    study = Study(seeds=(0, 1))
     found = [run for _, run in fair_order([Asked("a", study.configs())], set(), {})]
     assert tuple(found) == study.configs()
     assert {run.seed for run in found[:8]} == {0}, "the first seed's full picture comes first"

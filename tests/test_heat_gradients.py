@@ -198,6 +198,10 @@ def test_the_causal_stencil_drops_edges_to_padding():
     y = HeatLayer(0.3, causal=True, steps=2, strides=(1, 2))(x, mask)
     assert torch.equal(y[:, :3], HeatLayer(0.3, causal=True, steps=2, strides=(1, 2))(x[:, :3]))
     assert y[:, 3:].isnan().all()
+    left = torch.tensor([False, False, True, True, True])
+    x = random(1, 5, 2)
+    x[:, :2] = float("nan")
+    assert torch.equal(HeatLayer(0.3, causal=True)(x, left)[:, 2:], HeatLayer(0.3, causal=True)(x[:, 2:]))
 
 
 def test_a_causal_layer_cannot_be_permuted():

@@ -27,7 +27,9 @@ def tokens(arms=1, batch=4, n=LENGTH, seed=0):
     return torch.randint(0, VOCABULARY, (1, batch, n), generator=draw).expand(arms, -1, -1)
 
 
-@pytest.mark.parametrize("fields", [{}, {"permuted": True}, {"learnable": True}, {"strides": (1, 2)}, {"alpha": 0.5}, {"heat_steps": 4}])
+@pytest.mark.parametrize(
+    "fields", [{}, {"permuted": True}, {"learnable": True}, {"strides": (1, 2)}, {"alpha": 0.5}, {"heat_steps": 4}]
+)
 @pytest.mark.parametrize("position", HEATED)
 def test_every_arm_of_a_seed_starts_from_the_same_parameters(position, fields):
     base = model(config(seed=5)).weights()
@@ -116,7 +118,9 @@ def test_a_broken_arm_does_not_touch_its_neighbours():
     assert pack.decayed.grad[[0, 2, 3]].isfinite().all()
 
 
-@pytest.mark.parametrize("fields", [{}, {"permuted": True}, {"strides": (1, 2, 4)}, {"heat_steps": 30}, {"learnable": True}])
+@pytest.mark.parametrize(
+    "fields", [{}, {"permuted": True}, {"strides": (1, 2, 4)}, {"heat_steps": 30}, {"learnable": True}]
+)
 @pytest.mark.parametrize("position", list(Position))
 def test_more_padding_changes_no_logit(position, fields):
     net = model(config(position, **fields)).float()
@@ -165,7 +169,9 @@ def test_a_signal_is_read_as_numbers_not_as_ids():
 
 def test_parameters_survive_storage_and_attention_is_a_distribution():
     cfg = config(Position.AFTER_ATTENTION, learnable=True, strides=(1, 2))
-    net = PackTransformer([config(Position.AFTER_FFN, learnable=True, strides=(1, 2)), cfg], VOCABULARY, LENGTH, CLASSES).eval()
+    net = PackTransformer(
+        [config(Position.AFTER_FFN, learnable=True, strides=(1, 2)), cfg], VOCABULARY, LENGTH, CLASSES
+    ).eval()
     with torch.no_grad():
         for parameter in net.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(2)) * 0.1)
@@ -185,12 +191,18 @@ def test_attention_in_parts_is_the_attention_of_the_forward_pass():
     mask = torch.arange(LENGTH) < lengths[..., None]
     w = net.weights()
     p, values = net.attention_parts(1, x, mask)
-    torch.testing.assert_close((p @ values).sum(2) + w["blocks.1.out.bias"][:, None, None], net.attention(w, 1, x, mask))
+    torch.testing.assert_close(
+        (p @ values).sum(2) + w["blocks.1.out.bias"][:, None, None], net.attention(w, 1, x, mask)
+    )
     assert (p.masked_select(~mask[:, :, None, None].expand_as(p)) == 0).all()
 
 
 def test_dropout_drops_the_same_units_in_every_arm_of_a_seed():
-    pack = model(config(seed=3, dropout=0.5), config(Position.AFTER_FFN, alpha=0.0, seed=3, dropout=0.5), config(seed=4, dropout=0.5)).train()
+    pack = model(
+        config(seed=3, dropout=0.5),
+        config(Position.AFTER_FFN, alpha=0.0, seed=3, dropout=0.5),
+        config(seed=4, dropout=0.5),
+    ).train()
     logits = pack(tokens(3))
     torch.testing.assert_close(logits[0], logits[1])
     assert not torch.allclose(logits[0], logits[2])

@@ -64,7 +64,8 @@ def refusal(function, *arguments, **options):
 PAIRS = rows()
 TABLES = {
     "a.csv": csv_of(PAIRS),
-    "b.csv": csv_of(PAIRS, "label;text", ";").replace(b"x", b"x") and csv_of([p[::-1] for p in PAIRS], "label;text", ";"),
+    "b.csv": csv_of(PAIRS, "label;text", ";").replace(b"x", b"x")
+    and csv_of([p[::-1] for p in PAIRS], "label;text", ";"),
     "c.tsv": csv_of(PAIRS, "text\tlabel", "\t"),
     "d.jsonl": "\n".join(json.dumps({"id": i, "label": y, "text": x}) for i, (x, y) in enumerate(PAIRS)).encode(),
     "e.parquet": parquet({"text": [x for x, _ in PAIRS], "label": [y for _, y in PAIRS]}),
@@ -124,7 +125,9 @@ def test_columns_are_guessed_and_can_be_chosen(columns, text, label):
     def cell(i, row):
         return f"a long sentence about thing {row}" if i == text else str(row % 2) if i == label else f"{row}"
 
-    data = "\n".join([",".join(columns), *(",".join(cell(i, r) for i in range(len(columns))) for r in range(30))]).encode()
+    data = "\n".join(
+        [",".join(columns), *(",".join(cell(i, r) for i in range(len(columns))) for r in range(30))]
+    ).encode()
     table = inspect(data, "x.csv")
     assert (table.text_column, table.label_column) == (columns[text], columns[label])
     chosen = add(data, "x.csv", text_column=columns[text], label_column=columns[label])
@@ -137,7 +140,10 @@ def test_a_chosen_column_must_be_there():
 
 
 def test_duplicates_are_reported_and_on_one_side():
-    pairs = [*rows(60), *[(f"  SENTENCE   number {i} says {i * 7919 % 997}", ("bad", "good")[i % 2]) for i in range(60)]]
+    pairs = [
+        *rows(60),
+        *[(f"  SENTENCE   number {i} says {i * 7919 % 997}", ("bad", "good")[i % 2]) for i in range(60)],
+    ]
     data = csv_of(pairs)
     name = add(data, "twice.csv")
     assert any(remark.startswith("60 rows repeat another") for remark in report(name).remarks)
@@ -148,7 +154,9 @@ def test_duplicates_are_reported_and_on_one_side():
 
 
 def test_texts_that_the_cut_makes_equal_are_not_in_both_splits():
-    pairs = [("x" * 140 + f" {i}", "ab"[i % 2]) for i in range(20)] + [(f"own {i}" + "y" * 200, "ab"[i % 2]) for i in range(80)]
+    pairs = [("x" * 140 + f" {i}", "ab"[i % 2]) for i in range(20)] + [
+        (f"own {i}" + "y" * 200, "ab"[i % 2]) for i in range(80)
+    ]
     task = get_task(add(csv_of(pairs), "long.csv"))
     mini, full = task.load("mini"), task.load("full")
     assert not set(texts(mini, "train")) & set(texts(mini, "test"))
@@ -187,7 +195,8 @@ def test_the_split_is_stratified_and_fixed_and_every_prefix_has_every_class():
 
 
 @pytest.mark.parametrize(
-    ("encoding", "mark"), [("utf-8", b""), ("utf-8-sig", b""), ("utf-16", b""), ("utf-16-be", b"\xfe\xff"), ("utf-32", b"")]
+    ("encoding", "mark"),
+    [("utf-8", b""), ("utf-8-sig", b""), ("utf-16", b""), ("utf-16-be", b"\xfe\xff"), ("utf-32", b"")],
 )
 @pytest.mark.parametrize("name", ["x.csv", "x.tsv", "x.jsonl"])
 def test_encodings(encoding, mark, name):
@@ -255,7 +264,14 @@ def test_names_reach_no_other_file(folder, tmp_path):
     name = add(TABLES["a.csv"], "../../../../etc/passwd.csv")
     assert get_task(name).info.title == "passwd.csv"
     assert {path.parent.name for path in tmp_path.rglob("*.*") if path.is_file()} == {"own"}
-    for bad in ("own:../../x", "own:", "own:" + "0" * 15, "own:" + "G" * 16, "own:" + "0" * 16 + "/..", "own:" + "0" * 16 + "\n"):
+    for bad in (
+        "own:../../x",
+        "own:",
+        "own:" + "0" * 15,
+        "own:" + "G" * 16,
+        "own:" + "0" * 16 + "/..",
+        "own:" + "0" * 16 + "\n",
+    ):
         assert "16 hex digits" in refusal(get_task, bad)
     assert "not on this machine" in refusal(get_task, "own:" + "0" * 16)
 
@@ -307,7 +323,9 @@ def test_integer_sequences_are_ids():
     task = get_task(add(npy(ids), "x.npy", npy_labels=npy(labels)))
     data = task.load("mini")
     assert (data.vocabulary, task.info.label_names) == (ids.max() + 1, ("left", "right"))
-    assert {tuple(row) for row in data.train.tokens} | {tuple(row) for row in data.test.tokens} == {tuple(r) for r in ids}
+    assert {tuple(row) for row in data.train.tokens} | {tuple(row) for row in data.test.tokens} == {
+        tuple(r) for r in ids
+    }
     assert "whole numbers from 0 to" in refusal(task.encode, "4000")
 
 
@@ -386,7 +404,7 @@ def test_a_million_rows(tmp_path):
     started = time.perf_counter()
     out = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
     train, test, megabytes = map(int, out.stdout.split())
-    print(f"10^6 rows: {time.perf_counter() - started:.1f} s, {megabytes} MiB at most")
+    print(f"10^6 rows: {time.perf_counter() - started:.1f} s, {megabytes} MiB at most")  # noqa: T201
     assert abs(train - 990_000) < 10
     assert train + test == 10**6
     assert megabytes < 1500

@@ -15,7 +15,9 @@ from lab.statistics import arms, paired_difference
 def result(position, seed, accuracy, **fields):
     profile = DepthProfile((1.0, 0.5, 0.2), (1.0, 1.0, 1.0), (OrderSwap(0.1, 0.1, 0.1),) * 2)
     config = RunConfig(position=position, seed=seed, **fields)
-    return RunResult(config, accuracy, 0.1, (CurvePoint(1, 2.0, accuracy),), profile, profile, (), 10, 500, 1.0, {"torch": "x"})
+    return RunResult(
+        config, accuracy, 0.1, (CurvePoint(1, 2.0, accuracy),), profile, profile, (), 10, 500, 1.0, {"torch": "x"}
+    )
 
 
 def test_the_interval_is_that_of_scipys_paired_t_test():

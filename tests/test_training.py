@@ -93,7 +93,11 @@ def test_an_epoch_shows_every_example_once():
 
 
 def pack_of_24():
-    arms = [RunConfig(**{**SMALL, "steps": 50, "eval_every": 50, "seed": s, "position": p}) for s in (0, 1) for p in Position]
+    arms = [
+        RunConfig(**{**SMALL, "steps": 50, "eval_every": 50, "seed": s, "position": p})
+        for s in (0, 1)
+        for p in Position
+    ]
     arms += [arms[1].with_(alpha=a) for a in (0.05, 0.1, 0.4, 0.5)]
     arms += [arms[1].with_(permuted=True, seed=s) for s in range(4)]
     return arms

@@ -20,7 +20,7 @@ from distributed.security import Security
 from lab.config import RunConfig
 from lab.engine import worker
 from lab.engine.address import Scheduler
-from lab.engine.launch import ONE_THREAD
+from lab.engine.launch import KEEP_MEMORY, ONE_THREAD
 from lab.engine.live import Worker
 
 DEATHS = 3
@@ -33,6 +33,8 @@ dask.config.set(
         "distributed.scheduler.allowed-failures": DEATHS - 1,
         "distributed.comm.timeouts.connect": "10s",
         "distributed.admin.system-monitor.interval": "5s",
+        # Before the process starts: both are read once, when libc and torch are loaded.
+        "distributed.nanny.pre-spawn-environ": {**ONE_THREAD, **KEEP_MEMORY},
         # Dask listens for HTTP even without a dashboard: on a free port, with nothing to answer.
         "distributed.scheduler.http.routes": [],
         "distributed.worker.http.routes": [],
@@ -71,7 +73,7 @@ class Cluster:
                 memory_limit=0,
                 local_directory=str(self._scratch),
                 resources={"GPU": 1} if gpus else None,
-                env={**ONE_THREAD, "PYTHONPATH": os.environ.get("PYTHONPATH", "")},
+                env={"PYTHONPATH": os.environ.get("PYTHONPATH", "")},
             )
             self._client = Client(self._local, set_as_default=False)
         else:

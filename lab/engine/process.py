@@ -80,7 +80,7 @@ class EngineProcess:
         self.unsaved: list[tuple[RunResult, Mapping[str, NDArray[Any]]] | tuple[str, str]] = []
         self.known: dict[str, dict[str, Any]] = {}  # what workers have told of themselves, by address
         self.version: tuple[int, ...] = ()
-        self.message = ""
+        self.message = self.trouble = ""  # about the cluster; about the store
         self.ending = False
         self.number = itertools.count(1)
         self.grace = float(os.environ.get("LAB_ENGINE_GRACE", "15"))
@@ -94,8 +94,10 @@ class EngineProcess:
             while not self.ending:
                 try:
                     self.tick()
-                except StoreError as error:
-                    self.message = str(error)
+                    self.trouble = ""
+                except StoreError as error:  # a full disk, say: nothing new is begun until it is over
+                    self.trouble = str(error)
+                    self.publish()
                     time.sleep(0.5)
         finally:
             self.message = "The engine is ending."
@@ -214,10 +216,10 @@ class EngineProcess:
                 log.warning("A result did not arrive: %s", error)
                 return
             for config, outcome in zip(attempt.configs, outcomes, strict=True):
-                if outcome is not None:
+                if isinstance(outcome, str):
+                    self.unsaved.append((config.key, outcome))
+                elif outcome is not None:
                     self.take(config, *outcome)
-                elif config.key not in attempt.stopping:
-                    self.solo.add(config.key)  # it failed among others; alone it will say why
         self.save()
 
     def take(self, config: RunConfig, text: str, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -246,8 +248,6 @@ class EngineProcess:
                 self.store.fail(first, str(second))
                 self.settled.add(first)
             self.unsaved.pop(0)
-        if self.cluster.connected:
-            self.message = ""
 
     # what is wanted
 
@@ -276,7 +276,7 @@ class EngineProcess:
         running = {key: run for attempt in self.attempts.values() for key, run in attempt.progress.items()}
         workers = [replace(w, **self.known.get(w.address, {})) for w in self.cluster.workers]
         self.known = {w.address: self.known[w.address] for w in workers if w.address in self.known}
-        live = Live(os.getpid(), self.message, self.cluster.slots, workers, self.turns, running)
+        live = Live(os.getpid(), self.trouble or self.message, self.cluster.slots, workers, self.turns, running)
         write_live(self.store.path / "live.json", live)
 
 

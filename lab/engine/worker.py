@@ -11,12 +11,13 @@ from distributed import get_worker
 from numpy.typing import NDArray
 
 from lab.config import RunConfig
+from lab.engine.causes import cause
 from lab.results import Progress
 
 TOPIC = "lab-progress"
 
-Outcome = tuple[str, dict[str, NDArray[Any]]]
-"""A result as JSON, and its arrays."""
+Outcome = tuple[str, dict[str, NDArray[Any]]] | str | None
+"""A result as JSON and its arrays; or why the run failed; or None for a run that was stopped."""
 
 _stopping: dict[tuple[str, str], None] = {}
 
@@ -28,14 +29,14 @@ def stop(attempt: str, keys: Sequence[str]) -> None:
         del _stopping[old]
 
 
-def train(config_jsons: Sequence[str], attempt: str) -> list[Outcome | None]:
-    """Train a pack; None for a run that was stopped, or that failed while others of the pack did not."""
+def train(config_jsons: Sequence[str], attempt: str) -> list[Outcome]:
+    """Train a pack: what became of each run."""
     configs = [RunConfig.from_json(text) for text in config_jsons]
     keys = [config.key for config in configs]
     if all((attempt, key) in _stopping for key in keys):
         return [None] * len(configs)
 
-    from lab.training import default_device, train_pack
+    from lab.training import Trained, default_device, train_pack
 
     worker = get_worker()
     device = _device(default_device(), worker.name)
@@ -66,7 +67,13 @@ def train(config_jsons: Sequence[str], attempt: str) -> list[Outcome | None]:
     trained = train_pack(
         configs, device=device, on_progress=on_progress, should_stop=lambda key: (attempt, key) in _stopping
     )
-    return [None if run is None else (run.result.to_json(), run.arrays) for run in trained]
+    outcomes: list[Outcome] = []
+    for run in trained:
+        if isinstance(run, Trained):
+            outcomes.append((run.result.to_json(), run.arrays))
+        else:
+            outcomes.append(None if run is None else cause(run))
+    return outcomes
 
 
 def _device(device: str, name: object) -> str:

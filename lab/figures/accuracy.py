@@ -208,7 +208,14 @@ def curves(runs: Mapping[RunConfig, Iterable[CurvePoint]], quantity: str = "accu
     thin = (
         alt.Chart(frame)
         .mark_line(strokeWidth=1)
-        .encode(x=x, y=y, detail="run:N", color=colour, strokeDash=dash, opacity=alt.condition(highlight, alt.value(0.35), alt.value(0.04)))
+        .encode(
+            x=x,
+            y=y,
+            detail="run:N",
+            color=colour,
+            strokeDash=dash,
+            opacity=alt.condition(highlight, alt.value(0.35), alt.value(0.04)),
+        )
     )
     # The mean stops where the first seed does: beyond, it would be the mean of other seeds.
     mean_rows = (

@@ -7,21 +7,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lab.figures.figure import MARGIN, Figure, chart
+from lab.figures.figure import Figure, chart
 from lab.figures.palette import ACCENT, BLUE, DIVERGING, INK, ORANGE, SEQUENTIAL
 from lab.heads import Disagreement
 
-_TOKENS = {"title": {"text": "token looked at", "standoff": 4}, "constrain": "domain"}
-_SIDE = 360
+ZERO = 1e-12
+"""Entries below this are rounding: the two commute."""
+
+_SIDE = 400
 
 
 def attention(p: NDArray[np.float64], name: str, basis: str) -> Figure:
     """The attention matrix: who looks at whom."""
-    picture = _square(p, SEQUENTIAL, 0, float(p.max()) or 1.0, "weight")
     return Figure(
-        picture,
+        _square(p, SEQUENTIAL, 0, float(p.max()) or 1.0, "weight"),
         title="Attention P",
-        guide="Row i: how token i shares its attention; every row sums to 1.",
+        guide="Row i: how token i shares its attention. Every row sums to 1.",
         alt=f"Heatmap of the {len(p)} × {len(p)} attention matrix, {name}; the largest weight is {p.max():.2g}.",
         basis=basis,
     )
@@ -31,13 +32,15 @@ def bracket(found: Disagreement, alpha: float, name: str, basis: str) -> Figure:
     """[D, P], signed, symmetric about 0."""
     matrix = found.commutator
     largest = float(np.abs(matrix).max())
-    limit = largest if largest > 1e-12 else 1.0
-    picture = _square(matrix, DIVERGING, -limit, limit, "entry")
-    words = f"its largest entry is {largest:.2g}" if largest > 1e-12 else "it is zero: they commute"
+    commutes = largest < ZERO
+    words = "it is zero: they commute" if commutes else f"its largest entry is {largest:.2g}"
+    limit = 1.0 if commutes else largest
     return Figure(
-        picture,
-        title="Commutator [D, P] = DP − PD",
-        guide="Where the order of heat and attention matters; blank where it does not.",
+        _square(np.where(np.abs(matrix) < ZERO, 0, matrix), DIVERGING, -limit, limit, "entry"),
+        title="Commutator [D, P]",
+        guide="All zero: heat and this attention commute."
+        if commutes
+        else "Coloured where the order of the two matters.",
         alt=f"Heatmap of the commutator of the heat step at α = {alpha:g} with attention, {name}: {words}.",
         basis=basis,
     )
@@ -47,21 +50,23 @@ def norms(found: Disagreement, alpha: float, basis: str) -> Figure:
     """Both norms of [D, P] as bars inside their bounds."""
     names = list(found.norms)
     values, bounds = (np.array(column) for column in zip(*found.norms.values(), strict=True))
-    picture = chart(
-        150,
-        xaxis={"title": {"text": "size of [D, P]", "standoff": 4}, "rangemode": "tozero"},
-        yaxis={"title": {"text": "norm"}, "autorange": "reversed"},
-        barmode="overlay",
-        margin={**MARGIN, "t": 26, "b": 40},
-    )
     grey = {"color": "rgba(122,130,140,0.22)", "line": {"color": INK, "width": 1.5}}
-    picture.add_bar(x=bounds, y=names, orientation="h", width=0.72, name="bound", marker=grey)
-    picture.add_bar(x=values, y=names, orientation="h", width=0.34, name="measured", marker={"color": ACCENT})
+    bar = {"type": "bar", "y": names, "orientation": "h"}
     share = {n: v / b if b else 0.0 for n, (v, b) in found.norms.items()}
     return Figure(
-        picture,
-        title="How large, beside what is possible",
-        guide="Bounds: 4α‖P‖₂ for the 2-norm, 4α for the ∞-norm (largest row sum). No attention can pass them.",
+        chart(
+            165,
+            [
+                {"x": bounds, "width": 0.72, "name": "bound", "marker": grey, **bar},
+                {"x": values, "width": 0.34, "name": "measured", "marker": {"color": ACCENT}, **bar},
+            ],
+            xaxis={"title": {"text": "size of [D, P]", "standoff": 10}, "rangemode": "tozero"},
+            yaxis={"title": {"text": "norm"}, "autorange": "reversed"},
+            barmode="overlay",
+            margin={"t": 24, "b": 52, "l": 72},
+        ),
+        title="How large, of what is possible",
+        guide="Bounds that no attention passes: 4α‖P‖₂ for the 2-norm, 4α for the ∞-norm (largest row sum).",
         alt=f"At α = {alpha:g} the commutator reaches "
         + " and ".join(f"{s:.0%} of its {n} bound" for n, s in share.items())
         + ".",
@@ -71,50 +76,47 @@ def norms(found: Disagreement, alpha: float, basis: str) -> Figure:
 
 def swap(found: Disagreement, basis: str) -> Figure:
     """The order swap as χ and its two parts."""
-    parts = {
-        "χ, the whole swap": (found.chi, INK),
-        "routing shift": (found.routing, BLUE),
-        "operator commutator": (found.operator, ORANGE),
+    parts = {"both (χ)": (found.chi, INK), "routing": (found.routing, BLUE), "operator": (found.operator, ORANGE)}
+    values = np.array([value for value, _ in parts.values()])
+    values[values < ZERO] = 0.0
+    most = float(values.max()) or 1.0
+    bars = {
+        "type": "bar",
+        "x": values,
+        "y": list(parts),
+        "orientation": "h",
+        "width": 0.6,
+        "marker": {"color": [colour for _, colour in parts.values()]},
+        "text": [f"{value:.3g}" for value in values],
+        "textposition": "outside",
+        "cliponaxis": False,
     }
-    picture = chart(
-        170,
-        xaxis={"title": {"text": "relative to ‖Attn(X)‖", "standoff": 4}, "rangemode": "tozero"},
-        yaxis={"title": {"text": "part"}, "autorange": "reversed"},
-        showlegend=False,
-        margin={**MARGIN, "t": 8, "b": 40},
-    )
-    picture.add_bar(
-        x=np.array([value for value, _ in parts.values()]),
-        y=list(parts),
-        orientation="h",
-        width=0.6,
-        marker={"color": [colour for _, colour in parts.values()]},
-        text=[f"{value:.3g}" for value, _ in parts.values()],
-        textposition="auto",
-        insidetextanchor="start",
-    )
     return Figure(
-        picture,
+        chart(
+            175,
+            [bars],
+            xaxis={"title": {"text": "relative to ‖Attn(X)‖", "standoff": 10}, "range": [0, 1.18 * most], "nticks": 5},
+            yaxis={"title": {"text": "part"}, "autorange": "reversed"},
+            showlegend=False,
+            margin={"t": 6, "b": 52, "l": 72},
+        ),
         title="Heat before or after attention?",
-        guide="Attn(DX) − D Attn(X): attention looks elsewhere (routing), and even fixed attention disagrees (operator).",
-        alt=f"χ is {found.chi:.3g}; the routing shift {found.routing:.3g}, the operator commutator {found.operator:.3g}.",
+        guide="Attn(DX) − D Attn(X) in two parts. Routing: attention looks elsewhere. Operator: even the same attention "
+        "and heat disagree.",
+        alt=f"χ is {values[0]:.3g}; the routing shift {values[1]:.3g}, the operator commutator {values[2]:.3g}.",
         basis=basis,
     )
 
 
-def _square(matrix: NDArray[np.float64], colours: object, low: float, high: float, what: str) -> Any:
-    picture = chart(
+def _square(matrix: NDArray[np.float64], colours: Any, low: float, high: float, what: str) -> Any:
+    small = {"thickness": 8, "nticks": 5, "outlinewidth": 0, "tickfont": {"size": 11}, "exponentformat": "power"}
+    below = {"orientation": "h", "y": -0.19, "yanchor": "top", "len": 1, "title": {"text": what, "side": "bottom"}}
+    shown = {"colorscale": colours, "zmin": low, "zmax": high, "colorbar": {**small, **below}}
+    hover = "row %{y}, column %{x}: %{z:.3g}<extra></extra>"
+    return chart(
         _SIDE,
-        xaxis=_TOKENS,
+        [{"type": "heatmap", "z": matrix.astype(np.float32), "hovertemplate": hover, **shown}],
+        xaxis={"title": {"text": "token looked at", "standoff": 6}, "constrain": "domain"},
         yaxis={"title": {"text": "token"}, "autorange": "reversed", "scaleanchor": "x", "constrain": "domain"},
-        margin={**MARGIN, "t": 8, "b": 40, "r": 4},
+        margin={"t": 8, "b": 108, "l": 48, "r": 8},
     )
-    picture.add_heatmap(
-        z=matrix.astype(np.float32),
-        colorscale=colours,
-        zmin=low,
-        zmax=high,
-        colorbar={"title": {"text": what}, "thickness": 10, "nticks": 5, "outlinewidth": 0, "exponentformat": "power"},
-        hovertemplate="row %{y}, column %{x}: %{z:.3g}<extra></extra>",
-    )
-    return picture

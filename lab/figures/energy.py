@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from lab import modes
-from lab.figures.figure import MARGIN, Figure, chart
+from lab.figures.figure import LOG_AXIS, Figure, chart
 from lab.figures.palette import (
     INK,
     POSITION_COLOURS,
@@ -21,6 +22,7 @@ from lab.positions import Position
 from lab.representations import Representations
 from lab.results import RunResult
 
+HEIGHT = 420
 MEASURED_POINTS = 16
 LOWEST = 1e-12
 """Relative energy below which nothing is drawn: there float64 rounding takes over."""
@@ -31,35 +33,36 @@ def decay(given: Representations, alphas: Sequence[float], steps: int) -> Figure
     every = np.arange(steps + 1)
     some = np.unique(np.linspace(0, steps, MEASURED_POINTS).round().astype(int))
     start = float(modes.exact_energy(given.x, 0, [0])[0]) or 1.0
-    picture = chart(
-        440,
-        xaxis={"title": {"text": "heat steps T"}, "rangemode": "tozero"},
-        yaxis={"title": {"text": "energy E(T) / E(0)"}, "type": "log", "exponentformat": "power"},
-        margin={**MARGIN, "t": 56},
-    )
+    traces: list[dict[str, Any]] = []
     for i, alpha in enumerate(alphas):
         unstable = alpha > 0.5
         colour = VERMILLION if unstable else SERIES[i % len(SERIES)]
         name = f"α = {alpha:g}" + (" (unstable)" if unstable else "")
         exact = modes.exact_energy(given.x, alpha, every.tolist()) / start
         measured = modes.measured_energy(given.x, alpha, some.tolist()) / start
-        line = {"color": colour, "dash": SERIES_DASHES[i % len(SERIES_DASHES)], "width": 2}
-        shared = {"legendgroup": name, "hovertemplate": name + ", T = %{x}: %{y:.3g}<extra></extra>"}
         exact[exact < LOWEST], measured[measured < LOWEST] = np.nan, np.nan
-        picture.add_scatter(x=every, y=exact, mode="lines", name=name, line=line, **shared)
+        shared = {"legendgroup": name, "hovertemplate": name + ", T = %{x}: %{y:.3g}<extra></extra>"}
+        line = {"color": colour, "dash": SERIES_DASHES[i % len(SERIES_DASHES)], "width": 2}
         marker = {"color": colour, "symbol": SERIES_SYMBOLS[i % len(SERIES_SYMBOLS)], "size": 8}
-        picture.add_scatter(x=some, y=measured, mode="markers", marker=marker, showlegend=False, **shared)
-    picture.add_hline(1, line={"color": INK, "width": 1.5, "dash": "dot"})
-    words = "stability limit: above this line energy grows, which needs α > 1/2"
-    picture.add_annotation(
-        text=words, showarrow=False, x=1, xref="paper", xanchor="right", y=0, yanchor="bottom", font_size=11
-    )
+        traces += [
+            {"x": every, "y": exact, "mode": "lines", "name": name, "line": line, **shared},
+            {"x": some, "y": measured, "mode": "markers", "marker": marker, "showlegend": False, **shared},
+        ]
+    limit = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 1, "y1": 1}
+    words = {"text": "stability limit: only α > 1/2 rises above it", "showarrow": False, "font": {"size": 11}}
     growing = [f"{a:g}" for a in alphas if a > 0.5]
     return Figure(
-        picture,
+        chart(
+            HEIGHT,
+            traces,
+            xaxis={"title": {"text": "heat steps T"}, "rangemode": "tozero"},
+            yaxis={"title": {"text": "energy E(T) / E(0)"}, **LOG_AXIS, "nticks": 8},
+            shapes=[{**limit, "line": {"color": INK, "width": 1.5, "dash": "dot"}}],
+            annotations=[{**words, "x": 1, "xref": "paper", "xanchor": "right", "y": 0, "yanchor": "bottom"}],
+            margin={"t": 52, "l": 64},
+        ),
         title="Energy against steps",
-        guide="Lines are the exact formula, points were measured by stepping. Straight and steep: roughness dies fast; "
-        "a rising line is an α beyond the limit.",
+        guide="Lines: the exact formula. Points: measured by stepping. The steeper the fall, the faster roughness dies.",
         alt=f"Dirichlet energy of {given.what} over {steps} heat steps for α = {', '.join(f'{a:g}' for a in alphas)} on a "
         f"log scale; the energy {'grows for ' + ', '.join(growing) if growing else 'falls for every α'}; points lie on lines.",
         basis=given.basis,
@@ -68,27 +71,27 @@ def decay(given: Representations, alphas: Sequence[float], steps: int) -> Figure
 
 def depth(results: Mapping[Position, RunResult]) -> Figure:
     """Energy per token after the embedding and after every block of the trained model of each position."""
-    layers = next(iter(results.values())).config.layers
-    places = ["embedding", *(f"block {layer + 1}" for layer in range(layers))]
-    picture = chart(
-        440,
-        xaxis={"title": {"text": "after"}, "type": "category"},
-        yaxis={"title": {"text": "energy per token"}, "type": "log", "exponentformat": "power"},
-        margin={**MARGIN, "t": 72},
-    )
-    for position, result in results.items():
-        colour = POSITION_COLOURS[position]
-        picture.add_scatter(
-            x=places,
-            y=np.array(result.energy),
-            name=position.label,
-            mode="lines+markers",
-            line={"color": colour, "width": 2},
-            marker={"symbol": POSITION_SYMBOLS[position], "size": 9},
-        )
     one = next(iter(results.values())).config
+    places = ["embedding", *(f"block {layer + 1}" for layer in range(one.layers))]
+    traces = [
+        {
+            "x": places,
+            "y": np.array(result.energy),
+            "name": position.label,
+            "mode": "lines+markers",
+            "line": {"color": POSITION_COLOURS[position], "width": 2},
+            "marker": {"symbol": POSITION_SYMBOLS[position], "size": 9},
+        }
+        for position, result in results.items()
+    ]
     return Figure(
-        picture,
+        chart(
+            HEIGHT,
+            traces,
+            xaxis={"title": {"text": "measured after"}, "type": "category"},
+            yaxis={"title": {"text": "energy per token"}, **LOG_AXIS, "nticks": 8},
+            margin={"t": 84, "l": 64},
+        ),
         title="Energy through the depth of trained models",
         guide="Low: neighbouring tokens have become alike. Compare each position with the baseline at the same depth.",
         alt=f"Mean Dirichlet energy per token of held-out {one.task} after the embedding and each block, for "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,21 +11,21 @@ import plotly.graph_objects as go
 BASES = ("theory", "untrained", "one seed", "data", "your data")
 """What a figure shows. Several seeds are written as their number, e.g. ``3 seeds``."""
 
-MARGIN = {"l": 56, "r": 16, "t": 24, "b": 48}
+# Margins stand: letting Plotly find them draws everything twice, which is felt when a slider moves.
+MARGIN = {"l": 56, "r": 16, "t": 24, "b": 48, "autoexpand": False}
+AXIS = {"zeroline": False, "ticks": "outside", "ticklen": 4, "automargin": False, "tickfont": {"size": 11}}
+
+LOG_AXIS = {"type": "log", "exponentformat": "power", "tickfont": {"size": 9}}
+"""Plotly writes powers larger than the size says."""
 
 # No colours of ink or paper here: the page's theme fills them in, so that a figure is right in light and in dark.
-TEMPLATE = go.layout.Template(
-    layout={
-        "margin": MARGIN,
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "hovermode": "closest",
-        "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.0, "xanchor": "left", "x": 0},
-        "xaxis": {"zeroline": False, "ticks": "outside", "ticklen": 4, "automargin": True},
-        "yaxis": {"zeroline": False, "ticks": "outside", "ticklen": 4, "automargin": True},
-        "uirevision": "keep",
-    }
-)
+LAYOUT: dict[str, Any] = {
+    "margin": MARGIN,
+    "paper_bgcolor": "rgba(0,0,0,0)",
+    "plot_bgcolor": "rgba(0,0,0,0)",
+    "hovermode": "closest",
+    "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.0, "xanchor": "left", "x": 0},
+}
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,13 @@ class Figure:
             _check_axes(self.chart)
 
 
-def chart(height: int, layout: Mapping[str, Any] | None = None, **more: Any) -> go.Figure:
-    """An empty Plotly figure in the lab's template."""
-    return go.Figure(layout={"template": TEMPLATE, "height": height, "margin": MARGIN, **(layout or {}), **more})
+def chart(
+    height: int, data: Sequence[Mapping[str, Any]], frames: Sequence[Mapping[str, Any]] = (), **layout: Any
+) -> go.Figure:
+    """A Plotly figure with the lab's one face, made in one go: adding piece by piece takes ten times as long."""
+    named = {name: {**AXIS, **axis} for name, axis in layout.items() if name[1:5] == "axis"}
+    margin = {**MARGIN, **layout.pop("margin", {})}
+    return go.Figure(data=data, layout={**LAYOUT, "height": height, **layout, **named, "margin": margin}, frames=frames)
 
 
 def _check_axes(figure: go.Figure) -> None:

@@ -1,8 +1,9 @@
 """Token tables on disk: made once, checked when read, memory-mapped, so that no data set is held in memory whole.
 
-A table is a folder ``tables/<name>-<digest>/`` in the data folder: one ``.npy`` file an array, never pickled, and ``table.json``, which says
-what the arrays were made from (the *identity*: a generator's parameters, or the source files' sizes, times and hashes) and the sha256 of
-every file. It is written under another name and renamed when whole; one that does not match its own hashes is made again.
+A table is a folder ``tables/<name>-<digest>/`` in the data folder: one ``.npy`` file an array, never pickled, and
+``table.json``, which says what the arrays were made from (the *identity*: a generator's parameters, or the source
+files' sizes, times and hashes) and the sha256 of every file. It is written under another name and renamed when whole;
+one that does not match its own hashes is made again.
 """
 
 from __future__ import annotations
@@ -40,8 +41,9 @@ def data_folder() -> Path:
 def cached_arrays(name: str, identity: Mapping[str, object], build: Callable[[Allocate], None]) -> Arrays:
     """The arrays that ``build`` fills, memory-mapped and read-only, from disk if they have been made before.
 
-    ``identity`` is everything the arrays depend on, as JSON values; another identity is another table. One process builds, others wait.
-    What ``build`` raises is passed on and leaves nothing behind. Raises :class:`TaskError` if the data folder cannot be written.
+    ``identity`` is everything the arrays depend on, as JSON values; another identity is another table. One process
+    builds, others wait. What ``build`` raises is passed on and leaves nothing behind. Raises :class:`TaskError` if
+    the data folder cannot be written.
     """
     text = json.dumps(identity, sort_keys=True)
     folder = data_folder() / "tables" / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"

@@ -19,6 +19,8 @@ N_TEST = 500
 
 
 class Digits(Task):
+    """The Image task in miniature; see the top of this file."""
+
     info = TaskInfo(
         name="digits",
         title="Digits",

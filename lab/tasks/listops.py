@@ -1,8 +1,9 @@
 """ListOps: nested operations on single digits; the label is the value of the whole expression.
 
-Nangia & Bowman's task (arXiv 1804.06028) as the Long Range Arena generates it (Tay et al., arXiv 2011.04006): operators MIN, MAX, MED
-(the integer part of the median) and SM (sum modulo 10), 2 to 10 arguments, an operator with probability 1/4 at each node, a digit
-forced at depth 10; an expression's length counts 2 for an operator (its opening and closing token) and 1 for a digit.
+Nangia & Bowman's task (arXiv 1804.06028) as the Long Range Arena generates it (Tay et al., arXiv 2011.04006):
+operators MIN, MAX, MED (the integer part of the median) and SM (sum modulo 10), 2 to 10 arguments, an operator with
+probability 1/4 at each node, a digit forced at depth 10; an expression's length counts 2 for an operator (its opening
+and closing token) and 1 for a digit.
 
 Example: ``[MAX 2 9 [MIN 4 7 ] 0 ]``, label 9.
 """
@@ -38,6 +39,8 @@ MAX_RELEASE_TOKENS = 4096
 
 
 class ListOps(Task):
+    """Expressions of this lab's own generator; see the top of this file."""
+
     info = TaskInfo(
         name="listops",
         title="ListOps",
@@ -57,7 +60,9 @@ class ListOps(Task):
         tokens = text.upper().replace("(", " ").replace(")", " ").replace("]", " ] ").split()
         for token in tokens:
             if token not in IDS or token == TOKENS[PAD]:
-                raise TaskError(f"The expression holds {token[:20]!r}; it may hold digits, {', '.join(OPERATORS)} and ].", "text")
+                raise TaskError(
+                    f"The expression holds {token[:20]!r}; it may hold digits, {', '.join(OPERATORS)} and ].", "text"
+                )
         if not tokens:
             raise TaskError("The expression is empty; an example is [MAX 2 9 [MIN 4 7 ] 0 ].", "text")
         return np.array([IDS[token] for token in tokens], dtype=np.uint8)
@@ -105,9 +110,17 @@ def _load(size: str) -> TaskData:
     else:
 
         def build(allocate: Allocate) -> None:
-            generate_split(n, shortest, longest, seed, Expressions(
-                allocate("tokens", (n, longest - 1), np.uint8), allocate("lengths", (n,), np.int64), allocate("labels", (n,), np.int64)
-            ))
+            generate_split(
+                n,
+                shortest,
+                longest,
+                seed,
+                Expressions(
+                    allocate("tokens", (n, longest - 1), np.uint8),
+                    allocate("lengths", (n,), np.int64),
+                    allocate("labels", (n,), np.int64),
+                ),
+            )
 
         identity = {"generator": VERSION, "n": n, "shortest": shortest, "longest": longest, "seed": seed}
         made = Expressions(**cached_arrays(f"listops-{size}", identity, build))
@@ -124,8 +137,8 @@ def _load(size: str) -> TaskData:
 def to_source(tokens: list[str]) -> str:
     """An expression as LRA writes it: a pair of parentheses for every application of an operator to one more argument.
 
-    ``[MAX 2 9 ]`` becomes ``( ( ( [MAX 2 ) 9 ) ] )``: the tree is the operator applied to its first argument, that to the second, …,
-    and all that to ``]``.
+    ``[MAX 2 9 ]`` becomes ``( ( ( [MAX 2 ) 9 ) ] )``: the tree is the operator applied to its first argument, that to
+    the second, …, and all that to ``]``.
     """
     stack: list[list[str]] = [[]]
     for token in tokens:
@@ -159,14 +172,16 @@ def write_tsv(path: Path, split: Split) -> None:
 def read_examples(path: Path) -> Iterator[tuple[NDArray[np.uint8], int]]:
     """Token ids and label of every line of one of LRA's files, one at a time. Raises :class:`TaskError` naming file and line.
 
-    LRA's loader drops parentheses and turns ``]`` into ``X``, so that a tokenizer of words keeps it; the lab has a token of its own for
-    it, to which both ``]`` and ``X`` lead. Other than LRA's loader the lab cuts nothing off.
+    LRA's loader drops parentheses and turns ``]`` into ``X``, so that a tokenizer of words keeps it; the lab has a
+    token of its own for it, to which both ``]`` and ``X`` lead. Other than LRA's loader the lab cuts nothing off.
     """
     known = {token.encode(): i for token, i in IDS.items() if i != PAD} | {b"X": IDS[CLOSE]}
     for line, (source, target) in read_tsv(path, 2, header=HEADER):
         words = source.replace(b"(", b" ").replace(b")", b" ").replace(b"]", b" ] ").split()
         if not 1 <= len(words) <= MAX_RELEASE_TOKENS:
-            raise TaskError(f"{path}, line {line}: the expression has {len(words)} tokens; 1 to {MAX_RELEASE_TOKENS} were expected.")
+            raise TaskError(
+                f"{path}, line {line}: the expression has {len(words)} tokens; 1 to {MAX_RELEASE_TOKENS} were expected."
+            )
         try:
             tokens = np.array([known[word] for word in words], dtype=np.uint8)
         except KeyError as error:
@@ -175,7 +190,9 @@ def read_examples(path: Path) -> Iterator[tuple[NDArray[np.uint8], int]]:
                 f"digits, {', '.join(OPERATORS)} and ] were expected."
             ) from None
         if target not in {b"%d" % label for label in range(10)}:
-            raise TaskError(f"{path}, line {line}: the label is {target[:20].decode('ascii', 'replace')!r}; a digit was expected.")
+            raise TaskError(
+                f"{path}, line {line}: the label is {target[:20].decode('ascii', 'replace')!r}; a digit was expected."
+            )
         yield tokens, int(target)
 
 
@@ -200,6 +217,7 @@ def load_tsv(files: dict[str, Path]) -> TaskData:
 
     arrays: Arrays = cached_arrays("lra-listops", {"reader": 1, **source_identity(files.values())}, build)
     train, test = (
-        Split(arrays[f"{split}_tokens"], arrays[f"{split}_lengths"], arrays[f"{split}_labels"]) for split in ("train", "test")
+        Split(arrays[f"{split}_tokens"], arrays[f"{split}_lengths"], arrays[f"{split}_labels"])
+        for split in ("train", "test")
     )
     return TaskData(train, test, len(TOKENS), 10)

@@ -1,9 +1,10 @@
 """Random ListOps expressions as the Long Range Arena draws them, thousands of trees at a time.
 
-The generator is a branching process cut at depth 10: each node is an operator with probability 1/4, with 2 to 10 arguments, else a digit.
-Expressions are kept if their length lies strictly between two bounds, and each is kept once. Drawing the trees level by level, all trees of a
-batch in the same arrays, and giving a tree up as soon as its tokens pass the upper bound, leaves the distribution of the kept
-expressions as it is; so does not drawing the trees whose root is a digit when the lower bound excludes length 1.
+The generator is a branching process cut at depth 10: each node is an operator with probability 1/4, with 2 to 10
+arguments, else a digit. Expressions are kept if their length lies strictly between two bounds, and each is kept once.
+Drawing the trees level by level, all trees of a batch in the same arrays, and giving a tree up as soon as its tokens
+pass the upper bound, leaves the distribution of the kept expressions as it is; so does forcing the root to be an
+operator where the lower bound excludes a lone digit.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ TREES = 4096  # in a batch
 MAX_BARREN = 400  # batches in a row without one new expression
 
 Ints = NDArray[np.integer]
+_EMPTY: NDArray[np.int64] = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -46,13 +48,12 @@ class Expressions:
 def generate_split(n: int, shortest: int, longest: int, seed: int, into: Expressions | None = None) -> Expressions:
     """``n`` different expressions with ``shortest < length < longest``, in the order they were drawn.
 
-    A function of its arguments alone. ``into`` gives arrays to fill, e.g. memory-mapped ones. Raises :class:`TaskError` if there are
-    not so many (different) expressions of these lengths, as far as many draws can tell.
+    A function of its arguments alone. ``into`` gives arrays to fill, e.g. memory-mapped ones. Raises
+    :class:`TaskError` if there are not so many (different) expressions of these lengths, as far as many draws can
+    tell.
     """
     rng = np.random.default_rng([VERSION, seed, shortest, longest])
-    made = into or Expressions(
-        np.zeros((n, longest - 1), np.uint8), np.zeros(n, np.int64), np.zeros(n, np.int64)
-    )
+    made = into or Expressions(np.zeros((n, longest - 1), np.uint8), np.zeros(n, np.int64), np.zeros(n, np.int64))
     seen: set[bytes] = set()
     count = barren = 0
     while count < n:
@@ -119,10 +120,11 @@ def _lay_out(levels: list[_Level], longest: int) -> Expressions:
     """The trees as token sequences, with their values: values and lengths from the leaves up, places from the root down."""
     n = len(levels[0].tree)
     tokens = np.zeros((n, longest - 1), np.uint8)
-    sizes: list[Ints] = []
-    child_size = child_value = np.zeros(0, np.int64)
+    sizes: list[NDArray[np.int64]] = []
+    child_size, child_value = _EMPTY, _EMPTY
     for level in reversed(levels):
-        size, value = np.ones(len(level.tree), np.int64), level.digit.astype(np.int64)
+        size: NDArray[np.int64] = np.ones(len(level.tree), np.int64)
+        value: NDArray[np.int64] = level.digit.astype(np.int64)
         inner = level.operator >= 0
         if len(level.arguments):
             first = np.cumsum(level.arguments) - level.arguments
@@ -131,7 +133,7 @@ def _lay_out(levels: list[_Level], longest: int) -> Expressions:
         sizes.append(size)
         child_size, child_value = size, value
     sizes.reverse()
-    start = np.zeros(n, np.int64)
+    start: NDArray[np.int64] = np.zeros(n, np.int64)
     for level, size, below in zip(levels, sizes, [*sizes[1:], None], strict=True):
         inner = level.operator >= 0
         tokens[level.tree, start] = np.where(inner, OPERATOR_ID + level.operator, DIGIT_ID + level.digit)
@@ -141,7 +143,7 @@ def _lay_out(levels: list[_Level], longest: int) -> Expressions:
             before = np.cumsum(below) - below
             start = np.repeat(start[inner] + 1 - before[first], level.arguments) + before
         else:
-            start = np.zeros(0, np.int64)
+            start = _EMPTY
     return Expressions(tokens, sizes[0], child_value)
 
 

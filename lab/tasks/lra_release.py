@@ -1,9 +1,9 @@
 """The official release files of the Long Range Arena: where they are, and how their text is read.
 
-``LAB_LRA_DIR`` names the folder that ``lra_release.gz`` unpacks to (it, or one of the two folders inside of which the archive wraps its
-content): ``listops-1000/``, ``tsv_data/``, ``pathfinder32/``, ``pathfinder128/``. What is read from it is somebody else's data: lines and
-images have a size limit, nothing outside the folder is followed, and whatever is wrong is said with the file, the line and what was
-expected.
+``LAB_LRA_DIR`` names the folder that ``lra_release.gz`` unpacks to (it, or one of the two folders inside of which the
+archive wraps its content): ``listops-1000/``, ``tsv_data/``, ``pathfinder32/``, ``pathfinder128/``. What is read from
+it is somebody else's data: lines and images have a size limit, nothing outside the folder is followed, and whatever
+is wrong is said with the file, the line and what was expected.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ def missing_file(folders: Sequence[str], names: Sequence[str]) -> str:
     """One sentence about what of a task's files is not there; empty if all are. Looks at names only."""
     root = release_folder()
     if root is None:
-        return "LAB_LRA_DIR is not set; it must name the folder that the Long Range Arena's lra_release was unpacked to."
+        return (
+            "LAB_LRA_DIR is not set; it must name the folder that the Long Range Arena's lra_release was unpacked to."
+        )
     if not root.is_dir():
         return f"LAB_LRA_DIR is {root}; there is no such folder."
     for name in names:
@@ -76,24 +78,30 @@ def read_tsv(
 ) -> Iterator[tuple[int, tuple[bytes, ...]]]:
     """Number and fields of every line of a tab-separated file, one line in memory at a time.
 
-    Lines count from 1, the header included, which is checked if one is given. Fields are bytes, taken as they are: no quoting, as in LRA's
-    own loaders. Ends of lines are LF or CR LF; empty lines are an error, except after the last. Raises :class:`TaskError` that names the
-    file, the line and what was expected: for another number of columns, a line longer than ``max_line`` bytes, a NUL byte or text that
-    is not UTF-8.
+    Lines count from 1, the header included, which is checked if one is given. Fields are bytes, taken as they are: no
+    quoting, as in LRA's own loaders. Ends of lines are LF or CR LF; empty lines are an error, except after the last.
+    Raises :class:`TaskError` that names the file, the line and what was expected: for another number of columns, a
+    line longer than ``max_line`` bytes, a NUL byte or text that is not UTF-8.
     """
     try:
         file = path.open("rb")
     except OSError as error:
-        raise TaskError(f"{path} could not be opened ({error.strerror}); a tab-separated text file was expected.") from None
+        raise TaskError(
+            f"{path} could not be opened ({error.strerror}); a tab-separated text file was expected."
+        ) from None
     with file:
         number = 0
         while raw := file.readline(max_line + 1):
             number += 1
             where = f"{path}, line {number}:"
             if len(raw) > max_line:
-                raise TaskError(f"{where} the line is longer than {max_line} bytes; {columns} fields between tabs were expected.")
+                raise TaskError(
+                    f"{where} the line is longer than {max_line} bytes; {columns} fields between tabs were expected."
+                )
             if b"\0" in raw:
-                raise TaskError(f"{where} the line holds a NUL byte; UTF-8 text with {columns} fields between tabs was expected.")
+                raise TaskError(
+                    f"{where} the line holds a NUL byte; UTF-8 text with {columns} fields between tabs was expected."
+                )
             try:
                 raw.decode("utf-8")
             except UnicodeDecodeError as error:
@@ -102,7 +110,9 @@ def read_tsv(
                 ) from None
             fields = tuple(raw.removesuffix(b"\n").removesuffix(b"\r").split(b"\t"))
             if len(fields) != columns:
-                raise TaskError(f"{where} {len(fields)} field{'s' * (len(fields) != 1)} between tabs; {columns} were expected.")
+                raise TaskError(
+                    f"{where} {len(fields)} field{'s' * (len(fields) != 1)} between tabs; {columns} were expected."
+                )
             if header is not None and number == 1:
                 if fields != tuple(name.encode() for name in header):
                     raise TaskError(f"{where} the header is not the expected {', '.join(header)}, separated by tabs.")

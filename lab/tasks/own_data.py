@@ -100,7 +100,9 @@ def keep(draft: Draft) -> str:
     alone = "has one distinct example, too few for two splits; it is left out."
     remarks += [f"The class {names[label]!r} {alone}" for label in parts.alone]
     if parts.alone:
-        dropped["of a class with one distinct example"] = len(labels) - len(parts.train) - len(parts.test) - parts.contradicting
+        dropped["of a class with one distinct example"] = (
+            len(labels) - len(parts.train) - len(parts.test) - parts.contradicting
+        )
     left = [label for label in range(len(names)) if label not in parts.alone]
     if len(left) < 2:
         raise TaskError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -70,17 +71,15 @@ def drafted_table(source: Source, name: str, text_column: str | None, label_colu
             dropped[reason] += 1
             first.setdefault(reason, number)
             continue
-        text = cells[0].encode("utf-8", "replace")
-        # What counts as the same is the whole text, though only its beginning is kept.
-        same = text_bytes.same_text(text)
-        digests.append(int.from_bytes(hashlib.blake2b(same, digest_size=8).digest(), "little"))
-        cut += len(text) > MAX_TOKENS
-        size += min(len(text), MAX_TOKENS)
+        text, digest, longer = _kept(cells[0])
+        digests.append(digest)
+        cut += longer
+        size += len(text)
         if size > MAX_TEXT:
             raise TaskError(
                 f"{shown(name)} holds more than {MAX_TEXT} bytes of text; at most as many are allowed.", "file"
             )
-        draft.texts.append(text[:MAX_TOKENS])
+        draft.texts.append(text)
         draft.labels.append(_label(cells[1]))
     if dropped[WIDTH] > draft.rows / 2:
         raise TaskError(
@@ -93,6 +92,14 @@ def drafted_table(source: Source, name: str, text_column: str | None, label_colu
     if cut:
         draft.remarks.append(f"{cut} texts are longer than {MAX_TOKENS} bytes and were cut.")
     return draft
+
+
+@lru_cache(maxsize=64)  # a text that comes a million times is looked at once
+def _kept(cell: str) -> tuple[bytes, int, bool]:
+    """What is kept of a text, a hash of the whole of it, and whether the two differ."""
+    text = cell.encode("utf-8", "replace")
+    digest = hashlib.blake2b(text_bytes.same_text(text), digest_size=8).digest()
+    return text[:MAX_TOKENS], int.from_bytes(digest, "little"), len(text) > MAX_TOKENS
 
 
 WIDTH = "wrong number of cells"

@@ -1,22 +1,27 @@
 """Scenes of dashed paths: two long ones, short distractors, two discs at ends of the long ones.
 
-After Linsley et al. (arXiv 1805.08315) with the parameters that the Long Range Arena publishes for its Pathfinder sets. A path is a chain of
-steps of length ``paddle + 2 margin``; the paddle is the middle of its step. From step to step the direction turns by Δ with density
-proportional to ``cos²(c Δ)``, ``|Δ| ≤ π / 2c``, where c is the *continuity*. No two paddles that do not follow each other on a path come
-closer than ``2 margin`` and a quarter pixel, so that what belongs together can be read off the gaps.
+After Linsley et al. (arXiv 1805.08315) with the parameters that the Long Range Arena publishes for its Pathfinder
+sets. A path is a chain of steps of length ``paddle + 2 margin``; the paddle is the middle of its step. From step to
+step the direction turns by Δ with density proportional to ``cos²(c Δ)``, ``|Δ| ≤ π / 2c``, where c is the
+*continuity*. Paddles that do not follow each other on a path keep a clearance. Scenes in which a path finds no room
+after a number of attempts are left out.
 
-The label is thrown independently of the scene. Every scene has two ends of one long path and two ends of different ones that are almost equally far
-apart; discs go to the first pair if the label is 1, to the second if it is 0. So neither where a disc lies nor how far apart they are
-tells the label: the dashes between them must be followed. (The published generator does not match the distances.)
+The label is thrown independently of the scene. Every scene has two ends of one long path and two ends of different
+ones that are almost equally far apart; discs go to the first pair if the label is 1, to the second if it is 0. So
+neither where a disc lies nor how far apart they are tells the label: the dashes between them must be followed. (The
+published generator does not match the distances.)
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from lab.tasks.base import TaskError
 
 VERSION = 1
 """Version of the pictures: raise it when the same seed would give others."""
@@ -28,6 +33,7 @@ GRID = 4096  # coordinates are rounded to 1/4096 pixel, so that the last bit of 
 BATCH = 2000  # scenes made together
 TRIES = 24  # draws of one paddle before the attempt at its path is given up
 ATTEMPTS = 24  # at a path before the scene is given up
+MAX_ROUNDS = 100  # of BATCH scenes each
 FEW = 0.03  # of a batch are not worth a further attempt
 SLACK = 0.25  # pixels between a disc and the nearest paddle of another place
 DIRECTIONS = 128
@@ -80,11 +86,16 @@ class Scenes:
 
 
 def generate_scenes(n: int, geometry: Geometry, seed: int, batch: int = 0) -> Scenes:
-    """``n`` scenes, as many of each label as can be; a function of its arguments alone."""
+    """``n`` scenes, as many of each label as can be; a function of its arguments alone.
+
+    Raises :class:`TaskError` if the paths do not fit.
+    """
     rng = np.random.default_rng([VERSION, seed, batch])
     margin = geometry.margins[batch % len(geometry.margins)]
     parts: list[tuple[Floats, Floats]] = []
     while sum(len(paddles) for paddles, _ in parts) < n:
+        if len(parts) == MAX_ROUNDS:
+            raise TaskError(f"Hardly any picture of {geometry.side}×{geometry.side} pixels has room for all its paths.")
         parts.append(_with_disc_places(_draw_paths(rng, geometry, margin), geometry))
     paddles = np.concatenate([paddles for paddles, _ in parts])[:n]
     places = np.concatenate([places for _, places in parts])[:n]
@@ -99,12 +110,13 @@ def generate_scenes(n: int, geometry: Geometry, seed: int, batch: int = 0) -> Sc
 class _Ground:
     """Which places of each picture a further paddle may not touch: ``blocked (scenes, cells, cells)``, ``cells`` to a pixel.
 
-    A paddle blocks what lies within the clearance, by a stencil for its direction (one of 128) laid on the cell of its centre.
+    A paddle blocks what lies within the clearance, by a stencil for its direction (one of 128) laid on the cell of
+    its centre.
     """
 
     def __init__(self, geometry: Geometry, margin: float) -> None:
         self.cells, self.side = geometry.cells, geometry.side * geometry.cells
-        self.reach = int(math.ceil((geometry.paddle / 2 + geometry.clearance * margin) * self.cells))
+        self.reach = math.ceil((geometry.paddle / 2 + geometry.clearance * margin) * self.cells)
         self.inset = PADDING * self.cells
         at = np.arange(-self.reach, self.reach + 1) / self.cells
         points = np.stack(np.meshgrid(at, at, indexing="ij"), -1).reshape(1, -1, 2)
@@ -134,7 +146,8 @@ class _Ground:
         cell = np.floor(dots * self.cells).astype(np.int64) + self.reach
         outside = ((cell < 0) | (cell >= blocked.shape[1])).any((1, 2))
         cell[outside] = 0  # the frame
-        return ~blocked[which[:, None], cell[..., 0], cell[..., 1]].any(1)
+        hit: NDArray[np.bool_] = blocked[which[:, None], cell[..., 0], cell[..., 1]]
+        return ~np.any(hit, axis=1)
 
 
 def _draw_paths(rng: np.random.Generator, geometry: Geometry, margin: float) -> Floats:
@@ -147,7 +160,9 @@ def _draw_paths(rng: np.random.Generator, geometry: Geometry, margin: float) -> 
         for _ in range(ATTEMPTS):
             if len(waiting) <= FEW * len(scenes):
                 break
-            done, room[waiting[done]], blocked[waiting[done]] = _grow(rng, blocked[waiting], length, geometry, margin, ground)
+            done, room[waiting[done]], blocked[waiting[done]] = _grow(
+                rng, blocked[waiting], length, geometry, margin, ground
+            )
             waiting = np.delete(waiting, done)
         placed = np.delete(np.arange(len(scenes)), waiting)
         scenes, blocked = np.concatenate([scenes[placed], room[placed]], axis=1), blocked[placed]
@@ -155,7 +170,12 @@ def _draw_paths(rng: np.random.Generator, geometry: Geometry, margin: float) -> 
 
 
 def _grow(
-    rng: np.random.Generator, blocked: NDArray[np.bool_], length: int, geometry: Geometry, margin: float, ground: _Ground
+    rng: np.random.Generator,
+    blocked: NDArray[np.bool_],
+    length: int,
+    geometry: Geometry,
+    margin: float,
+    ground: _Ground,
 ) -> tuple[Ints, Floats, NDArray[np.bool_]]:
     """One attempt at one more path in each scene: in which it succeeded, the paddles there, and the ground with them in it."""
     alive = np.arange(len(blocked))
@@ -237,46 +257,39 @@ def _with_disc_places(paddles: Floats, geometry: Geometry) -> tuple[Floats, Floa
 
 
 def draw(scenes: Scenes, geometry: Geometry) -> NDArray[np.uint8]:
-    """Grey pictures ``(n, side, side)``, black ground: each pixel is the part of it that a paddle (grey 0.75) or disc (white) covers."""
-    side, half = geometry.side, geometry.thickness / 2
-    canvas = np.zeros((len(scenes), side, side))
-    reach = int(math.ceil(geometry.paddle / 2 + half + 0.5))
+    """Grey pictures ``(n, side, side)``: each pixel is the part of it that a paddle (grey 0.75) or a disc (white) covers."""
+    canvas = np.zeros((len(scenes), geometry.side, geometry.side))
     for paddle in range(scenes.paddles.shape[1]):
-        a, b = scenes.paddles[:, paddle, 0], scenes.paddles[:, paddle, 1]
-        _stamp(canvas, (a + b) / 2, reach, lambda p, a=a, b=b: PADDLE_GREY * _coverage(_distance(p, a, b), half))
-    reach = int(math.ceil(geometry.radius + 0.5))
+        ends = scenes.paddles[:, paddle]
+        _stamp(canvas, ends[:, 0], ends[:, 1], geometry.thickness / 2, geometry.paddle, PADDLE_GREY)
     for disc in range(2):
-        centre = scenes.discs[:, disc]
-        _stamp(canvas, centre, reach, lambda p, c=centre: _coverage(_distance(p, c, c), geometry.radius))
+        _stamp(canvas, scenes.discs[:, disc], scenes.discs[:, disc], geometry.radius, 0, 1)
     return np.rint(canvas * 255).astype(np.uint8)
 
 
-def _coverage(distance: Floats, radius: float) -> Floats:
-    """Part of a unit pixel within ``radius`` of a line, from its centre's distance to the line, on a straight edge."""
-    return np.clip(radius + 0.5 - distance, 0, min(1.0, 2 * radius))
+def _stamp(canvas: Floats, a: Floats, b: Floats, radius: float, length: float, grey: float) -> None:
+    """Lighten each picture to ``grey`` within ``radius`` of its own segment a–b, ``(n, 2)`` each, of that length, in place."""
+    n, side = len(canvas), canvas.shape[1]
+    reach = math.ceil(length / 2 + radius + 0.5)
+    window = np.arange(-reach, reach + 1)
+    corner = np.floor((a + b) / 2).astype(np.int64)
+    rows = corner[:, 0, None, None] + window[:, None]
+    columns = corner[:, 1, None, None] + window
+    points = np.stack(np.broadcast_arrays(rows + 0.5, columns + 0.5), -1).reshape(n, -1, 2)
+    # On a straight edge, the part of a unit pixel that is covered is the distance its centre is within the edge, and a half.
+    covered = np.clip(radius + 0.5 - _distance(points, a, b), 0, min(1.0, 2 * radius))
+    value = grey * covered.reshape(n, len(window), len(window))
+    value[((rows < 0) | (rows >= side)) | ((columns < 0) | (columns >= side))] = 0
+    # maximum.at, because pixels outside the picture are clipped, with value 0, onto ones that are written too.
+    picture = np.arange(n)[:, None, None]
+    np.maximum.at(canvas, (picture, np.clip(rows, 0, side - 1), np.clip(columns, 0, side - 1)), value)
 
 
 def _distance(points: Floats, a: Floats, b: Floats) -> Floats:
-    """Distances of ``points (n, m, 2)`` from the segments a–b, ``(n, 2)`` each."""
+    """Distances of ``points (n, m, 2)`` from the segments a–b, ``(n, 2)`` each: ``(n, m)``."""
     along = (b - a)[:, None]
     from_a = points - a[:, None]
-    length2 = np.maximum((along * along).sum(-1), 1e-12)
-    t = np.clip((from_a * along).sum(-1) / length2, 0, 1)
+    squared_length = np.maximum((along * along).sum(-1), 1e-12)
+    t = np.clip((from_a * along).sum(-1) / squared_length, 0, 1)
     off = from_a - t[..., None] * along
     return np.sqrt((off * off).sum(-1))
-
-
-def _stamp(canvas: Floats, centre: Floats, reach: int, shade) -> None:  # type: ignore[no-untyped-def]
-    """Lighten each picture around its own centre to what ``shade(points)`` gives, where that is lighter."""
-    n, side = len(canvas), canvas.shape[1]
-    window = np.arange(-reach, reach + 1)
-    corner = np.floor(centre).astype(np.int64)
-    rows = corner[:, 0, None, None] + window[None, :, None]
-    columns = corner[:, 1, None, None] + window[None, None, :]
-    points = np.stack(np.broadcast_arrays(rows + 0.5, columns + 0.5), -1).reshape(n, -1, 2)
-    value = shade(points).reshape(n, len(window), len(window))
-    value[(rows < 0) | (rows >= side) | (columns < 0) | (columns >= side)] = 0
-    rows, columns = np.clip(rows, 0, side - 1), np.clip(columns, 0, side - 1)
-    picture = np.arange(n)[:, None, None]
-    # Not maximum.at: pixels outside are clipped onto inner ones, with value 0, and would be written twice.
-    np.maximum.at(canvas, (picture, rows, columns), value)

@@ -3,7 +3,7 @@
 A document is sentences of one collection (movie reviews, product reviews, newspaper editorials or tweets), joined and
 cut to a fixed number of bytes. Half of the pairs are from one collection, a quarter of these from each; the others
 are spread evenly over the six pairs of collections. No document is in pairs of both splits, and no product review or
-editorial has sentences in both. At full size the task is :mod:`lab.tasks.lra_retrieval`. Example: 128 bytes of two
+editorial has sentences in both. At full size the task is :mod:`lab.tasks.lra_retrieval`. Example: 96 bytes of two
 editorials, label 1 (same collection).
 """
 
@@ -19,7 +19,7 @@ from lab.tasks import fetch, snippets, text_bytes
 from lab.tasks.base import Split, Task, TaskData, TaskError, TaskInfo
 
 # size: (bytes of a document, training and held-out pairs)
-SIZES = {"mini": (128, 19200, 960), "small": (512, 19200, 1920)}
+SIZES = {"mini": (96, 19200, 960), "small": (512, 19200, 1920)}
 
 
 class Retrieval(Task):

@@ -27,11 +27,19 @@ def sidebar() -> None:
                 st.page_link(page, query_params=params, width="stretch")
         st.slider("Step size α", 0.0, link.ALPHA_MAX, step=0.01, **state.bound("alpha"), help=_ALPHA_HELP)
         st.caption(_regime(state.values()["alpha"]))
-        st.slider("Heat steps T", 1, 100, **state.bound("heat_steps"), help="How often the heat step is repeated where it sits.")
+        st.slider(
+            "Heat steps T",
+            1,
+            100,
+            **state.bound("heat_steps"),
+            help="How often the heat step is repeated where it sits.",
+        )
         st.selectbox("Position", [p.value for p in Position], format_func=_position, **state.bound("position"))
         left, right = st.columns([3, 2])
         left.selectbox("Task", list(TASKS), format_func=lambda name: TASKS[name].info.title, **state.bound("task"))
-        right.number_input("Seed", 0, 2**31 - 1, step=1, **state.bound("seed"), help="Everything random is drawn from it.")
+        right.number_input(
+            "Seed", 0, 2**31 - 1, step=1, **state.bound("seed"), help="Everything random is drawn from it."
+        )
         st.caption(f"{device()} · link version {link.LINK_VERSION}")
 
 

@@ -21,7 +21,9 @@ def chosen() -> Representations | None:
     """
     values = state.values()
     first, second, third = st.columns([2, 3, 2], vertical_alignment="bottom")
-    source = first.selectbox("Smooth", list(link.SOURCES), format_func=link.SOURCES.__getitem__, **state.bound("source"))
+    source = first.selectbox(
+        "Smooth", list(link.SOURCES), format_func=link.SOURCES.__getitem__, **state.bound("source")
+    )
     if source == "text":
         text = second.text_input("Text: each byte is a token", **state.bound("text"), max_chars=link.MAX_TEXT)
         third.caption(f"A fresh table of byte vectors, drawn with seed {values['seed']}.")
@@ -41,7 +43,9 @@ def _of_task(source: str, second: Any, third: Any, values: dict[str, Any]) -> Re
         typed = str(second.number_input("Held-out digit number", 0, link.MAX_DIGIT, step=1, **state.bound("digit")))
         kinds, task = list(link.WEIGHTS), "digits"
     else:
-        typed = second.text_input("Expression: MIN, MAX, MED, SM and digits", **state.bound("expression"), max_chars=link.MAX_TEXT)
+        typed = second.text_input(
+            "Expression: MIN, MAX, MED, SM and digits", **state.bound("expression"), max_chars=link.MAX_TEXT
+        )
         kinds, task = ["fresh", "trained"], "listops"
     if state.values()["weights"] not in kinds:
         state.put("weights", "fresh")

@@ -65,7 +65,10 @@ def failures(study: Study, states: Mapping[str, RunState]) -> None:
     """One sentence for each run that failed; the others are untouched."""
     for run in study.configs():
         if states[run.key].kind == "failed":
-            st.error(f"{run.label}, seed {run.seed}, failed: {states[run.key].cause} The other runs are kept.", icon=":material/error:")
+            st.error(
+                f"{run.label}, seed {run.seed}, failed: {states[run.key].cause} The other runs are kept.",
+                icon=":material/error:",
+            )
 
 
 def _ahead(states: Mapping[str, RunState]) -> int:
