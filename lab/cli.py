@@ -22,7 +22,7 @@ from lab.results import RunResult
 from lab.statistics import Arm, arms
 from lab.store import Store
 from lab.study import Study
-from lab.tasks import get_task
+from lab.tasks import available, get_task
 from lab.tasks.recipes import recipe
 
 POLL_SECONDS = 0.2
@@ -35,7 +35,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Task = Annotated[str, typer.Option(help="The task; `list-tasks` names them.")]
+Task = Annotated[str, typer.Option(help="The task; `python -m lab tasks` lists them.")]
 Size = Annotated[str, typer.Option(help="mini, small or full.")]
 Alpha = Annotated[float, typer.Option(help="Step size of the heat layer, 0 to 0.5.")]
 Steps = Annotated[int | None, typer.Option(help="Optimiser steps; the task's own budget if not given.")]
@@ -126,6 +126,23 @@ def list_() -> None:
         print(f"{len(found)} runs in {store.path}", file=sys.stderr)
         for notice in store.notices():
             print(notice, file=sys.stderr)
+
+
+@app.command()
+def tasks() -> None:
+    """The tasks, their sizes, and why those that are not available here are not."""
+    with _spoken_errors():
+        for name, size, reason in available():
+            print(f"{name:18} {size:6} {reason or 'available'}")
+
+
+@app.command()
+def fetch(name: Annotated[str, typer.Argument(help="What to bring: text.")]) -> None:
+    """Bring public data into the data folder; safe to interrupt and to repeat."""
+    from lab.tasks.fetch import fetch as bring
+
+    with _spoken_errors():
+        bring(name, lambda line: print(line, file=sys.stderr))
 
 
 def _check_task(task: str, size: str) -> None:

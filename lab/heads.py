@@ -63,7 +63,7 @@ def built_in(name: str, tokens: int, alpha: float, *, width: float, seed: int) -
 def of_run(
     config: RunConfig,
     arrays: Mapping[str, NDArray[np.float32]],
-    tokens: NDArray[np.integer],
+    tokens: NDArray[np.integer] | NDArray[np.floating],
     alpha: float,
     *,
     layer: int,
@@ -71,13 +71,14 @@ def of_run(
 ) -> Head:
     """A head of a trained run on one input ``tokens (n,)``; layer and head count from 0."""
     model = model_of(config, arrays).double()
+    given = torch.from_numpy(tokens.astype(np.float64 if tokens.dtype.kind == "f" else np.int64))
     inputs: list[Tensor] = []
 
     def hook(name: str, _layer: int, x: Tensor) -> None:
         if name == "attention_input":
             inputs.append(x)
 
-    model(torch.from_numpy(tokens.astype(np.int64))[None, None], hook=hook)
+    model(given[None, None], hook=hook)
     x = inputs[layer]
     p, values = model.attention_parts(layer, x, None)
     p_smoothed, _ = model.attention_parts(layer, heat_step(x, alpha, allow_unstable=True), None)

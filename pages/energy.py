@@ -14,7 +14,9 @@ heading(
     "Energy decay",
     "The Dirichlet energy `½ Σ ‖x[i+1] − x[i]‖²` measures roughness along the sequence. Heat lowers it while α ≤ 1/2.",
 )
-given = sources.chosen()
+given = None
+with told():
+    given = sources.chosen()
 first, second = st.columns([3, 2], vertical_alignment="bottom")
 grid = {float(a) for a in np.round(np.arange(0.05, link.ALPHA_MAX + 1e-9, 0.05), 2)} | {0.01}
 first.multiselect(

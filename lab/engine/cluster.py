@@ -33,6 +33,7 @@ dask.config.set(
         "distributed.scheduler.allowed-failures": DEATHS - 1,
         "distributed.comm.timeouts.connect": "10s",
         "distributed.admin.system-monitor.interval": "5s",
+        "distributed.worker.profile.enabled": False,  # it would stop the training every 10 ms to look at its stack
         # Before the process starts: both are read once, when libc and torch are loaded.
         "distributed.nanny.pre-spawn-environ": {**ONE_THREAD, **KEEP_MEMORY},
         # Dask listens for HTTP even without a dashboard: on a free port, with nothing to answer.

@@ -96,7 +96,7 @@ class _Pen:
     """Draws along one axis, left to right or top to bottom; ``at`` is how far it has come."""
 
     def __init__(self, tall: bool) -> None:
-        self.tall, self.at, self.shapes = tall, 4.0, []
+        self.tall, self.at = tall, 4.0
         self.first = True
         self.middle = 96.0
         self.shapes: list[str] = []

@@ -20,6 +20,9 @@ MAX_DIM = 16
 NAMED_TOKENS = 80
 """Up to this many tokens are named on the axis."""
 
+MAX_CELLS = 40_000
+"""In all frames together: what is sent at every move of a slider must stay small."""
+
 HEIGHT = 500
 LOWEST, HIGHEST = -1.5, 1.12
 """The range of the factor's axis."""
@@ -27,20 +30,21 @@ LOWEST, HIGHEST = -1.5, 1.12
 
 def smoothing(given: Representations, alpha: float, steps: int) -> Figure:
     """Tokens before and after ``steps`` heat steps, with frames for every T of the ladder that play in the browser."""
-    ladder = sorted({*modes.STEP_LADDER, steps})
     x = given.x[:, :MAX_DIM]
+    ladder = _ladder(steps, min(len(x), MAX_TOKENS) * x.shape[1])
     frames = modes.smoothed(x, alpha, ladder)[:, :MAX_TOKENS].astype(np.float32)
-    x, now = x[:MAX_TOKENS].astype(np.float32), ladder.index(steps)
-    traces, moving, layout = (_lines if x.shape[1] == 1 else _heatmaps)(x, frames, now)
+    now = ladder.index(steps)
+    shown = x[:MAX_TOKENS].astype(np.float32)
+    traces, moving, layout = (_lines if x.shape[1] == 1 else _heatmaps)(shown, frames, now)
     names = given.tokens[:MAX_TOKENS]
     axis = "xaxis2" if "xaxis2" in layout else "xaxis"
     if len(names) <= NAMED_TOKENS and not names[0].isdigit() and max(map(len, names)) <= 4:
         layout[axis] |= {"tickvals": np.arange(len(names)), "ticktext": names, "tickangle": 0, "tickfont": {"size": 10}}
     played = [{"name": str(t), "data": [trace], "traces": [1]} for t, trace in zip(ladder, moving, strict=True)]
     cut = [
-        f"the first {shown} of {there} {what}"
-        for shown, there, what in zip(x.shape, given.x.shape, ("tokens", "dimensions"), strict=True)
-        if shown < there
+        f"the first {part} of {there} {what}"
+        for part, there, what in zip(shown.shape, given.x.shape, ("tokens", "dimensions"), strict=True)
+        if part < there
     ]
     return Figure(
         chart(HEIGHT, traces, played, **layout, **_player(ladder, now)),
@@ -50,6 +54,13 @@ def smoothing(given: Representations, alpha: float, steps: int) -> Figure:
         alt=f"{given.what}, before and after {steps} heat steps with α = {alpha:g}: {_effect(alpha)}",
         basis=given.basis,
     )
+
+
+def _ladder(steps: int, cells: int) -> list[int]:
+    """The T that are drawn: all of the ladder, or for a large picture evenly fewer of it, ``steps`` always among them."""
+    ladder = modes.STEP_LADDER
+    kept = np.linspace(0, len(ladder) - 1, min(len(ladder), max(5, MAX_CELLS // cells))).round().astype(int)
+    return sorted({*(ladder[i] for i in kept), steps})
 
 
 _Parts = tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, Any]]
@@ -62,21 +73,19 @@ def _heatmaps(x: NDArray[np.float32], frames: NDArray[np.float32], now: int) -> 
         "coloraxis": "coloraxis",
         "hovertemplate": "token %{x}, dimension %{y}: %{z:.3g}<extra></extra>",
     }
-    axis = {"title": {"text": "dimension"}, "nticks": 4}
     colours = {"thickness": 10, "nticks": 5, "outlinewidth": 0, "x": 1.01, "tickfont": {"size": 11}}
     layout = {
         "xaxis": {"anchor": "y", "showticklabels": False, "ticks": "", "matches": "x2"},
         "xaxis2": {"anchor": "y2", "title": {"text": "token", "standoff": 6}},
-        "yaxis": {"domain": [0.54, 1], **axis},
-        "yaxis2": {"domain": [0, 0.46], **axis},
+        "yaxis": {"domain": [0.53, 1], "title": {"text": "dimension, before"}, "nticks": 4},
+        "yaxis2": {"domain": [0, 0.47], "title": {"text": "dimension, after"}, "nticks": 4},
         "coloraxis": {
             "colorscale": DIVERGING,
             "cmin": -limit,
             "cmax": limit,
             "colorbar": {"title": {"text": "value"}, **colours},
         },
-        "annotations": [_panel("before", 1), _panel("after", 0.46)],
-        "margin": {"r": 64, "b": 150},
+        "margin": {"t": 10, "r": 64, "b": 150},
     }
     traces = [{"z": x.T, **shared}, {"z": frames[now].T, "xaxis": "x2", "yaxis": "y2", **shared}]
     return traces, [{"type": "heatmap", "z": frame.T} for frame in frames], layout
@@ -95,11 +104,6 @@ def _lines(x: NDArray[np.float32], frames: NDArray[np.float32], now: int) -> _Pa
         {"y": frames[now, :, 0], "mode": "lines", "name": "after", "line": {"color": ACCENT, "width": 2.5}},
     ]
     return traces, [{"y": frame[:, 0]} for frame in frames], layout
-
-
-def _panel(text: str, y: float) -> dict[str, object]:
-    words = {"text": text, "showarrow": False, "xref": "paper", "yref": "paper", "font": {"size": 12}}
-    return {**words, "x": 0, "y": y, "xanchor": "left", "yanchor": "bottom"}
 
 
 def _player(ladder: Sequence[int], now: int) -> dict[str, object]:
@@ -137,53 +141,69 @@ def transfer(given: Representations, alpha: float, steps: int) -> Figure:
     blue = {"type": "scatter", "mode": "lines"}
     shown = np.clip(many, LOWEST, HIGHEST)
     several = {"name": f"{steps} steps", "line": {"color": BLUE, "width": 1.5, "dash": "dot"}, **blue}
-    traces = [
+    traces: list[dict[str, Any]] = [
         {"y": one, "name": "1 step", "line": {"color": BLUE, "width": 2.5}, **blue},
         *([{"y": shown, **several}] if steps > 1 else []),
         {"y": np.maximum(before, floor), "name": "before", "line": {"color": INK, "width": 1.5}, **lower},
         {"y": np.maximum(after, floor), "name": "after", "line": {"color": ACCENT, "width": 2}, **lower},
+        _zone_names(n, alpha),
+        _curve_names(before, np.maximum(after, floor)),
     ]
-    amplitude = {"title": {"text": "amplitude (rms)"}, **LOG_AXIS, "nticks": 4}
+    reach = np.log10([floor, 3 * max(before.max(), after.max(), floor)])
+    amplitude = {"title": {"text": "amplitude (rms)"}, **LOG_AXIS, "nticks": 4, "range": reach.tolist()}
     return Figure(
         chart(
             HEIGHT,
             traces,
             xaxis={"anchor": "y", "showticklabels": False, "ticks": "", "matches": "x2"},
-            xaxis2={"anchor": "y2", "title": {"text": "cosine mode k (slow → fast)", "standoff": 6}},
+            xaxis2={
+                "anchor": "y2",
+                "title": {"text": "cosine mode k (slow → fast)", "standoff": 6},
+                "range": [0, n - 1],
+            },
             yaxis={"domain": [0.48, 1], "title": {"text": "factor"}, "range": [LOWEST, HIGHEST], "dtick": 0.5},
             yaxis2={"domain": [0, 0.42], **amplitude},
-            margin={"t": 40, "l": 66},
-            **_zones(alpha),
+            margin={"t": 10, "l": 66},
+            shapes=_BANDS,
+            showlegend=False,
         ),
         title="What a step does to each frequency",
-        guide="Above: the factor that multiplies each cosine mode. Below: how much of each mode there is, before and after.",
+        guide="Above: the factor that multiplies each cosine mode"
+        + (f" (dotted: after {steps} steps)" if steps > 1 else "")
+        + ". Below: how much of each mode there is.",
         alt=f"Transfer function of the heat step at α = {alpha:g}, from 1 at the slowest mode to {one[-1]:.2f} at the fastest: "
         f"{_effect(alpha)} Below it the spectrum of {given.what} before and after {steps} steps.",
         basis=given.basis,
     )
 
 
-def _zones(alpha: float) -> dict[str, list[dict[str, Any]]]:
-    """The bands of the factor's axis, named in words; the one that α reaches is in bold."""
-    zones = (
-        ("smoothing", 0.0, HIGHEST, "smoothing: the mode shrinks", INK, 0.0),
-        ("ringing", -1.0, 0.0, "ringing (α > 1/4): flips its sign each step", ORANGE, 0.18),
-        ("unstable", LOWEST, -1.0, "unstable (α > 1/2): grows", VERMILLION, 0.25),
-    )
-    wide = {"type": "rect", "xref": "paper", "yref": "y", "x0": 0, "x1": 1, "line": {"width": 0}, "layer": "below"}
-    place = {"x": 0.015, "xref": "paper", "yref": "y", "xanchor": "left", "yanchor": "bottom", "showarrow": False}
-    here = regime(alpha)
-    return {
-        "shapes": [
-            {"y0": low, "y1": high, "fillcolor": colour, "opacity": depth, **wide}
-            for _, low, high, _, colour, depth in zones
-            if depth
-        ],
-        "annotations": [
-            {"text": f"<b>{words}</b>" if name == here else words, "y": low, "font": {"size": 11}, **place}
-            for name, low, _, words, _, _ in zones
-        ],
-    }
+# The bands of the factor's axis and their names. Text is drawn as a trace: annotations are measured one by one, slowly.
+_ZONES = (
+    ("smoothing", 0.0, "smoothing: the mode shrinks"),
+    ("ringing", -1.0, "ringing (α > 1/4): flips its sign each step"),
+    ("unstable", LOWEST, "unstable (α > 1/2): grows"),
+)
+_BAND = {"type": "rect", "xref": "paper", "yref": "y", "x0": 0, "x1": 1, "line": {"width": 0}, "layer": "below"}
+_BANDS = [
+    {"y0": -1, "y1": 0, "fillcolor": ORANGE, "opacity": 0.18, **_BAND},
+    {"y0": LOWEST, "y1": -1, "fillcolor": VERMILLION, "opacity": 0.25, **_BAND},
+]
+_WORDS = {"type": "scatter", "mode": "text", "hoverinfo": "skip", "cliponaxis": False}
+
+
+def _zone_names(n: int, alpha: float) -> dict[str, Any]:
+    """Each zone's name in its band; the one that α reaches in bold."""
+    names = [f"<b>{words}</b>" if name == regime(alpha) else words for name, _, words in _ZONES]
+    at = {"x": [0.01 * n] * 3, "y": [low for _, low, _ in _ZONES]}
+    return {"text": names, "textposition": "top right", "textfont": {"size": 11}, **at, **_WORDS}
+
+
+def _curve_names(before: NDArray[np.float64], after: NDArray[np.float64]) -> dict[str, Any]:
+    """The names of the two spectra, on the curves."""
+    left, right = len(before) // 3, (2 * len(before)) // 3
+    at = {"x": [right, left], "y": [before[right] * 2, after[left] / 2.5], "xaxis": "x2", "yaxis": "y2"}
+    colours = {"textfont": {"size": 12, "color": [INK, ACCENT]}, "textposition": ["top center", "bottom center"]}
+    return {"text": ["before", "after"], **at, **colours, **_WORDS}
 
 
 def regime(alpha: float) -> str:

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from lab.tasks.base import PAD, Split, Task, TaskData, TaskError, TaskInfo
 from lab.tasks.digits import Digits
-from lab.tasks.listops import ListOps
+from lab.tasks.image import LraImage
+from lab.tasks.listops import ListOps, LraListOps
+from lab.tasks.lra_pathfinder import LraPathfinder, LraPathX
 from lab.tasks.lra_retrieval import LraRetrieval
 from lab.tasks.lra_text import LraText
 from lab.tasks.own_task import PREFIX, SIZES, OwnTask, own_names
+from lab.tasks.pathfinder import Pathfinder, PathX
 from lab.tasks.retrieval import Retrieval
 from lab.tasks.text import Text
 
 TASKS: dict[str, Task] = {
-    task.info.name: task for task in (Digits(), ListOps(), Text(), Retrieval(), LraText(), LraRetrieval())
+    task.info.name: task
+    for task in (
+        *(Digits(), ListOps(), Text(), Retrieval(), Pathfinder(), PathX()),
+        *(LraListOps(), LraText(), LraRetrieval(), LraImage(), LraPathfinder(), LraPathX()),
+    )
 }
 
 

@@ -93,6 +93,14 @@ class Task(ABC):
     def decode(self, tokens: NDArray[np.integer]) -> list[str]:
         """One short string per token, for the axis of a figure."""
 
+    def shown(self, tokens: NDArray[np.integer]) -> str:
+        """One input ``(tokens,)`` as a person reads it."""
+        return " ".join(self.decode(tokens))
+
+    def picture(self, split: Split) -> NDArray[np.uint8] | None:  # noqa: ARG002
+        """A sheet of examples as one grey picture, labels in rows; None where an example is no picture."""
+        return None
+
     def unavailable(self, size: str) -> str:
         """Why this size cannot be loaded on this machine, in one sentence; empty if it can."""
         return "" if size in self.info.sizes else f"{self.info.name} has no size {size!r}; it has {', '.join(self.info.sizes)}."

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lab.tasks.base import Split, Task, TaskData, TaskError, TaskInfo
+from lab.tasks.pixels import contact_sheet
 
 GREYS = 17
 SIDE = 8
@@ -46,6 +47,11 @@ class Digits(Task):
         if not 0 <= index < N_TEST:
             raise TaskError(f"The digit's number is {text!r}; it must be a whole number from 0 to {N_TEST - 1}.", "example")
         return _load().test.tokens[index]
+
+    def picture(self, split: Split) -> NDArray[np.uint8]:
+        """Four of each digit."""
+        black = 255 - split.tokens.astype(np.uint16) * 255 // (GREYS - 1)
+        return contact_sheet(Split(black.astype(np.uint8), split.lengths, split.labels), 40, 20)
 
     def decode(self, tokens: NDArray[np.integer]) -> list[str]:
         return [f"row {i // SIDE}, column {i % SIDE}" for i in range(len(tokens))]

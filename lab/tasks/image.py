@@ -45,8 +45,8 @@ class LraImage(PixelTask):
         title="Image (LRA: CIFAR-10)",
         description="Grey photographs of ten kinds of things, read pixel by pixel: which kind? Averaged down to 8×8 pixels at mini and "
         "16×16 at small; 32×32, 1024 tokens, at full.",
-        source="A. Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009 (CIFAR-10, binary version), in grey as in the Long "
-        "Range Arena (arXiv 2011.04006); the reader's own copy",
+        source="A. Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009 (CIFAR-10, binary version), in grey as in "
+        "the Long Range Arena (arXiv 2011.04006); the reader's own copy",
         licence="no licence stated by its publishers; the lab holds no copy",
         sizes=tuple(SIZES),
         label_names=CLASSES,

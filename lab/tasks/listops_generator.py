@@ -30,7 +30,7 @@ VERSION = 1
 """Version of the stream of random numbers: raise it when the same seed would give other expressions."""
 
 TREES = 4096  # in a batch
-MAX_BARREN = 400  # batches in a row without one new expression
+MAX_BARREN = 200  # batches in a row without one new expression
 
 Ints = NDArray[np.integer]
 _EMPTY: NDArray[np.int64] = np.zeros(0, np.int64)

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from lab.tasks.base import TaskData, TaskError, TaskInfo
 from lab.tasks.cache import Allocate, cached_arrays, source_identity
@@ -40,7 +39,8 @@ class LraPathfinder(PixelTask):
     info = TaskInfo(
         name="lra_pathfinder",
         title="Pathfinder (LRA release)",
-        description="The Long Range Arena's own 32×32 pictures of dashed paths, the hardest kind (14 dashes): does one path join the discs?",
+        description="The Long Range Arena's own 32×32 pictures of dashed paths, the hardest kind (14 dashes): "
+        "does one path join the two discs?",
         source="pathfinder32/curv_contour_length_14 of the Long Range Arena release (arXiv 2011.04006), in the folder LAB_LRA_DIR; "
         "after Linsley et al., arXiv 1805.08315",
         licence="Apache 2.0 (github.com/google-research/long-range-arena)",
@@ -88,7 +88,8 @@ class LraPathX(LraPathfinder):
     info = TaskInfo(
         name="lra_pathx",
         title="Path-X (LRA release)",
-        description="The Long Range Arena's own 128×128 pictures of dashed paths, 16384 tokens each: does one path join the discs?",
+        description="The Long Range Arena's own 128×128 pictures of dashed paths, 16384 tokens each: "
+        "does one path join the two discs?",
         source=LraPathfinder.info.source.replace("pathfinder32", "pathfinder128"),
         licence=LraPathfinder.info.licence,
         sizes=("full",),
@@ -138,6 +139,8 @@ def read_png(path: Path, side: int, where: str) -> NDArray[np.uint8]:
     Size and kind are read from the header before anything is unpacked, and a file much larger than its pixels is
     refused, so that no picture can fill the memory. ``where`` begins the message. Raises :class:`TaskError`.
     """
+    from PIL import Image
+
     expected = f"a grey 8-bit PNG of {side}×{side} pixels was expected"
     limit = 4 * side * side + 4096
     try:

@@ -15,7 +15,6 @@ published generator does not match the distances.)
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,11 +29,10 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 GRID = 4096  # coordinates are rounded to 1/4096 pixel, so that the last bit of a sine moves no picture
-BATCH = 2000  # scenes made together
 TRIES = 24  # draws of one paddle before the attempt at its path is given up
 ATTEMPTS = 24  # at a path before the scene is given up
-MAX_ROUNDS = 100  # of BATCH scenes each
-FEW = 0.03  # of a batch are not worth a further attempt
+MAX_ROUNDS = 100  # of drawing as many scenes as are missing, three times over
+FEW = 0.03  # of the scenes are not worth a further attempt
 SLACK = 0.25  # pixels between a disc and the nearest paddle of another place
 DIRECTIONS = 128
 PADDING = 1.0
@@ -93,10 +91,13 @@ def generate_scenes(n: int, geometry: Geometry, seed: int, batch: int = 0) -> Sc
     rng = np.random.default_rng([VERSION, seed, batch])
     margin = geometry.margins[batch % len(geometry.margins)]
     parts: list[tuple[Floats, Floats]] = []
-    while sum(len(paddles) for paddles, _ in parts) < n:
+    missing = n
+    while missing > 0:
         if len(parts) == MAX_ROUNDS:
             raise TaskError(f"Hardly any picture of {geometry.side}×{geometry.side} pixels has room for all its paths.")
-        parts.append(_with_disc_places(_draw_paths(rng, geometry, margin), geometry))
+        drawn = _draw_paths(rng, max(64, 3 * missing), geometry, margin)
+        parts.append(_with_disc_places(drawn, geometry))
+        missing -= len(parts[-1][0])
     paddles = np.concatenate([paddles for paddles, _ in parts])[:n]
     places = np.concatenate([places for _, places in parts])[:n]
     labels = rng.permutation(np.arange(n) % 2)
@@ -150,10 +151,10 @@ class _Ground:
         return ~np.any(hit, axis=1)
 
 
-def _draw_paths(rng: np.random.Generator, geometry: Geometry, margin: float) -> Floats:
-    """Paddles of up to :data:`BATCH` scenes, ``(scenes, paddles, 2, 2)``; scenes without room for all their paths are left out."""
+def _draw_paths(rng: np.random.Generator, n: int, geometry: Geometry, margin: float) -> Floats:
+    """Paddles of up to ``n`` scenes, ``(scenes, paddles, 2, 2)``; scenes without room for all their paths are left out."""
     ground = _Ground(geometry, margin)
-    scenes, blocked = np.zeros((BATCH, 0, 2, 2)), ground.empty(BATCH)
+    scenes, blocked = np.zeros((n, 0, 2, 2)), ground.empty(n)
     for length in geometry.paths:
         room = np.zeros((len(scenes), length, 2, 2))
         waiting = np.arange(len(scenes))

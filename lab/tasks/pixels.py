@@ -43,6 +43,10 @@ class PixelTask(Task):
         side = math.isqrt(len(tokens))
         return [f"row {i // side}, column {i % side}" for i in range(len(tokens))]
 
+    def picture(self, split: Split) -> NDArray[np.uint8]:
+        """A contact sheet of sixteen examples."""
+        return contact_sheet(split)
+
 
 def pictures(tokens: NDArray[np.integer], labels: NDArray[np.integer]) -> Split:
     """A split of pictures ``tokens (n, pixels)``, all of full length."""

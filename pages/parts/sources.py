@@ -53,7 +53,7 @@ def _of_task(source: str, second: Any, third: Any, values: dict[str, Any]) -> Re
     if weights == "raw":
         return representations.of_pixels(typed)
     if weights == "fresh":
-        config = resources.run_config(values, task=task, position=Position.BASELINE)
+        config = resources.run_config(values, task=task, position=Position.BASELINE, alpha=0.0)
         return representations.of_embedding(typed, config, _fresh(config), trained=False)
     config = resources.run_config(values, task=task)
     arrays = resources.store().arrays(config.key)

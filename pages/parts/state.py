@@ -1,9 +1,10 @@
 """The values on screen and the link in the address bar, kept equal.
 
-Every control is given :func:`bound`, so that its key is the name of its link field. The lab writes the link itself and in full: Streamlit's own
-binding leaves out what is at its default, so a changed default would alter old links, and drops a page's values when
-another page is opened. Who wins, when the two differ: the link on the first run of a session and after the browser's Back
-or Forward; the controls otherwise, so that a link that lags behind a dragged slider never pulls it back.
+Every control is given :func:`bound`, so that its key is the name of its link field. The lab writes the link itself and
+in full: Streamlit's own binding leaves out what is at its default, so a changed default would alter old links, and drops
+a page's values when another page is opened. Who wins, when the two differ: the link on the first run of a session and
+after the browser's Back or Forward; the controls otherwise, so that a link that lags behind a dragged slider never pulls
+it back.
 """
 
 from __future__ import annotations
