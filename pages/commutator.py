@@ -18,6 +18,8 @@ NAMES = {
     "content": "Content-based",
     "trained": "Of a trained run",
 }
+MOST_TOKENS = 256
+"""Of a longer example the beginning is taken: the matrices are drawn whole."""
 
 
 def built_in(kind: str, second: Any, third: Any) -> tuple[Any, str]:
@@ -54,7 +56,11 @@ def trained(second: Any, third: Any) -> tuple[Any, str] | None:
     other.number_input("Head", 1, config.heads, step=1, **state.bound("head"))
     now = state.current()
     test = get_task(config.task).load(config.size).test
-    tokens = test.tokens[now["example"]][: test.lengths[now["example"]]]
+    row = min(now["example"], len(test) - 1)
+    tokens, length = test.tokens[row], test.lengths[row]
+    if tokens.ndim == 2:  # of a pair of documents, the first
+        tokens, length = tokens[0], length[0]
+    tokens = tokens[: min(length, MOST_TOKENS)]
     head = heads.of_run(config, arrays, tokens, now["alpha"], layer=now["layer"] - 1, head=now["head"] - 1)
     return head, "one seed"
 

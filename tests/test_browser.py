@@ -23,7 +23,8 @@ def app(cache):
 
 
 def _accuracies(page):
-    """The mean accuracies of the table by position."""
+    """The mean accuracies of the table by position, once it has all eight."""
+    page.wait_for_function("document.querySelectorAll('[data-testid=stTable] tbody tr').length == 8", timeout=180_000)
     rows = page.locator("[data-testid=stTable] tbody tr").all_inner_texts()
     return {row.split("\t")[0].strip(): re.search(r"(\d+\.\d)%", row).group(1) for row in rows}
 

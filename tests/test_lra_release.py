@@ -178,6 +178,26 @@ def test_a_run_on_release_data_has_another_key():
     assert recipe("listops", "full").with_(task="lra_listops") == recipe("lra_listops", "full")
 
 
+@pytest.mark.parametrize(
+    ("name", "steps"),
+    [
+        ("listops", 5000),
+        ("lra_listops", 5000),
+        ("pathfinder", 62_400),
+        ("lra_pathfinder", 62_400),
+        ("lra_image", 35_000),
+    ],
+)
+def test_the_default_budget_at_full_size_is_the_published_recipe(name, steps):
+    from lab.tasks.recipes import recipe
+
+    run = recipe(name, "full")
+    assert (run.steps, run.layers, run.width, run.heads, run.ffn, run.dropout, run.learning_rate) == (
+        *(steps, 2, 64, 2, 128),
+        *(0.1, 1e-4),
+    )
+
+
 # -- Pathfinder -------------------------------------------------------------------------------------------------------
 
 

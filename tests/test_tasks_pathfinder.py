@@ -117,7 +117,7 @@ def test_how_far_apart_the_discs_are_says_nothing(scenes):
 
 @pytest.mark.parametrize("geometry", GEOMETRIES, ids=lambda geometry: f"{geometry.side} pixels")
 def test_a_linear_model_on_pixels_stays_near_chance(geometry):
-    n_train, n_test = (1500, 600) if geometry.side <= 32 else (600, 300)
+    n_train, n_test = (900, 500) if geometry.side <= 32 else (400, 250)
     made = generate_scenes(n_train + n_test, geometry, 2)
     pixels = draw(made, geometry).reshape(n_train + n_test, -1) / 255
     model = LogisticRegression(C=0.01, max_iter=200).fit(pixels[:n_train], made.labels[:n_train])
@@ -180,12 +180,14 @@ def test_pictures_show_discs_white_and_paths_grey(scenes):
 # -- the tasks --------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def small(monkeypatch, tmp_path):
-    monkeypatch.setenv("LAB_DATA", str(tmp_path))
-    monkeypatch.setitem(SIZES["pathfinder"], "small", (LRA_32, CHUNK, CHUNK))
-    task_file._load.cache_clear()
-    yield get_task("pathfinder").load("small")
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """The task's ``small``, with fewer pictures, in a data folder of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LAB_DATA", str(tmp_path_factory.mktemp("data")))
+        patch.setitem(SIZES["pathfinder"], "small", (LRA_32, CHUNK, CHUNK))
+        task_file._load.cache_clear()
+        yield get_task("pathfinder").load("small")
     task_file._load.cache_clear()
 
 

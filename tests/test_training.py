@@ -11,7 +11,7 @@ import torch
 from lab.batches import DeviceSplit, batch_order
 from lab.config import RunConfig
 from lab.positions import Position
-from lab.tasks import TASKS, get_task
+from lab.tasks import TASKS, Split, get_task
 from lab.training import TrainingError, accuracy, learning_rate, train_pack
 
 SMALL = {"width": 8, "ffn": 16, "batch": 8, "steps": 6, "eval_every": 3}
@@ -90,6 +90,19 @@ def test_an_epoch_shows_every_example_once():
     assert sorted(seen[:10]) == sorted(seen[10:]) == list(range(10))
     tiny = batch_order(3, RunConfig(batch=8))
     assert np.bincount(next(tiny)).max() <= 3
+
+
+def test_a_memory_mapped_split_is_read_where_it_lies(tmp_path):
+    rows = np.random.default_rng(0).integers(0, 256, (50, 9)).astype(np.uint8)
+    np.save(tmp_path / "tokens.npy", rows)
+    mapped = np.load(tmp_path / "tokens.npy", mmap_mode="r")
+    split = DeviceSplit(Split(mapped, np.full(50, 9), np.zeros(50, np.int64)), torch.device("cpu"))
+    assert split.tokens.dtype == torch.uint8
+    assert split.tokens.data_ptr() == mapped.ctypes.data
+    tokens, lengths, _ = split.batch(torch.tensor([[3, 1]]))
+    assert tokens.dtype == torch.int64
+    assert lengths is None
+    assert np.array_equal(tokens[0].numpy(), rows[[3, 1]])
 
 
 def pack_of_24():
@@ -190,7 +203,8 @@ def test_accuracy_is_the_share_of_right_answers_over_the_whole_split():
     model = PackTransformer([RunConfig(task="listops", width=8)], data.vocabulary, data.length, data.classes)
     split = DeviceSplit(data.test, torch.device("cpu"))
     model.eval()
-    logits = model(split.tokens[None], split.lengths[None])
+    tokens, lengths, _ = split.batch(torch.arange(len(split))[None])
+    logits = model(tokens, lengths)
     expected = (logits.argmax(-1)[0] == split.labels).double().mean().item()
     assert accuracy(model, split) == [pytest.approx(expected, abs=2e-3)]
 

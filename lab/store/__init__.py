@@ -12,7 +12,8 @@ The folder is ``LAB_CACHE``, or ``cache/`` beside the package; mode 0700.
 =====================================  ==================================================================
 
 Keys of the database: ``result/<run>`` and ``blob/<run>`` of a finished run, ``failure/<run>``,
-``request/<id>`` (state) and ``plan/<id>`` (the runs asked for); ``aside/…`` for rows that could not be read.
+``request/<id>`` (state) and ``plan/<id>`` (the runs asked for); ``aside/…`` for rows that could not be read; ``begun``,
+when the database was started.
 """
 
 from lab.store.database import StoreError

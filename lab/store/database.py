@@ -197,6 +197,7 @@ class Database:
         cache = Cache(str(self.folder), timeout=BUSY_SECONDS, disk=TextDisk, **SETTINGS)
         if cache._sql("SELECT 1 FROM Cache LIMIT 1").fetchone() is None:
             self._rebuild(cache)
+            cache.set("begun", time.strftime("%Y-%m-%d %H:%M:%S"))  # so that this happens once
         return cache
 
     def _recover(self, error: Exception, identity: int | None) -> None:

@@ -57,6 +57,7 @@ class Geometry:
     clearance: float  # times the margin, between paddles that do not follow each other; less up to half a cell of the collision grid
     cells: int  # of the collision grid, to a pixel
     tolerance: float  # the two pairs of ends differ in distance by this much at most
+    crisp: bool = False  # three greys only: ground, path and disc, without shades between them; a disc is one pixel
 
     @property
     def paths(self) -> tuple[int, ...]:
@@ -64,6 +65,8 @@ class Geometry:
         return (self.contour,) * 2 + (self.distractor,) * self.distractors
 
 
+# Two straight bars, no distractors: what a small Transformer learns a part of in seconds.
+MINIATURE = Geometry(6, 1, 0, 0, 2.5, (0.25,), 1, 0.7, 4, 7, 4, 0.75, crisp=True)
 # The published parameters: contour_length 14, distractor_length 14 // 3, num_distractor_snakes 20 // 4, margin 1, paddle 2, …
 LRA_32 = Geometry(32, 14, 20 // (14 // 3), 14 // 3, 2, (1,), 0.5, 1.5, 1.0, 2, 4, 2)
 LRA_128 = Geometry(128, 14, 35 // (14 // 3), 14 // 3, 5, (2, 3), 1.5, 3, 1.8, 2, 2, 4)
@@ -263,6 +266,11 @@ def draw(scenes: Scenes, geometry: Geometry) -> NDArray[np.uint8]:
     for paddle in range(scenes.paddles.shape[1]):
         ends = scenes.paddles[:, paddle]
         _stamp(canvas, ends[:, 0], ends[:, 1], geometry.thickness / 2, geometry.paddle, PADDLE_GREY)
+    if geometry.crisp:
+        canvas = np.where(canvas > PADDLE_GREY / 2, PADDLE_GREY, 0)
+        row, column = np.moveaxis(np.floor(scenes.discs).astype(np.int64), -1, 0)
+        canvas[np.arange(len(scenes))[:, None], row, column] = 1
+        return np.rint(canvas * 255).astype(np.uint8)
     for disc in range(2):
         _stamp(canvas, scenes.discs[:, disc], scenes.discs[:, disc], geometry.radius, 0, 1)
     return np.rint(canvas * 255).astype(np.uint8)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
 from lab.errors import LabError
-from lab.figures.figure import Figure
+
+if TYPE_CHECKING:  # the first page loads no plotting library
+    from lab.figures.figure import Figure
 
 _COLOURS = {"theory": "blue", "untrained": "gray", "one seed": "orange", "data": "violet", "your data": "violet"}
 _HELP = {
