@@ -13,6 +13,7 @@ PAGES = [
     st.Page("pages/energy.py", title="Energy decay", icon=":material/trending_down:", url_path="energy"),
     st.Page("pages/commutator.py", title="Commutator", icon=":material/swap_horiz:", url_path="commutator"),
     st.Page("pages/accuracy.py", title="Accuracy by position", icon=":material/leaderboard:", url_path="accuracy"),
+    st.Page("pages/tasks.py", title="Tasks", icon=":material/dataset:", url_path="tasks"),
 ]
 shell.PAGES.update({page.url_path or "home": page for page in PAGES})
 # Hidden, because the links in the sidebar carry the state, which Streamlit's own menu would not.

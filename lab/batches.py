@@ -64,5 +64,7 @@ def _shared(tokens: NDArray[np.integer] | NDArray[np.floating]) -> Tensor:
     elif tokens.dtype not in (np.uint8, np.int16, np.int32, np.int64):
         tokens = tokens.astype(np.int32)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*not writable.*")  # a memory map may be read-only; nothing here writes
+        warnings.filterwarnings(
+            "ignore", message=".*not writable.*"
+        )  # a memory map may be read-only; nothing here writes
         return torch.from_numpy(np.asarray(tokens))

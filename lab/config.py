@@ -7,7 +7,7 @@ import json
 import math
 import typing
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -78,7 +78,8 @@ class RunConfig:
     @cached_property
     def json(self) -> str:
         """Canonical JSON: every field and the schema version, keys sorted, no spaces."""
-        record = {"schema": SCHEMA, **asdict(self)}
+        # Not asdict, which copies: a page may read a thousand of these.
+        record = {"schema": SCHEMA, **{f.name: getattr(self, f.name) for f in fields(self)}}
         return json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     @cached_property

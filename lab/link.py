@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lab.config import SIZES
 from lab.positions import Position
-from lab.tasks import TASKS
+from lab.tasks import TASKS, own_names
 
 LINK_VERSION = 1
 """Raise it when a field changes its meaning, and translate older links in :func:`read`."""
@@ -114,10 +115,19 @@ def _alphas(name: str, default: tuple[float, ...]) -> Field:
     return Field(name, list(default), allowed, parse, lambda values: ",".join(map(show_number, values)))
 
 
+def _task(name: str, default: str) -> Field:
+    def parse(text: str) -> str:
+        if text not in TASKS and text not in own_names():
+            raise ValueError(text)
+        return text
+
+    return Field(name, default, f"one of {', '.join(TASKS)}, or a task of your own data on this machine", parse)
+
+
 MAX_ALPHAS = 6
 MAX_TEXT = 512
 MAX_DIGIT = 499
-MAX_STEPS = 20000
+MAX_STEPS = 100_000
 SHARED = ("alpha", "heat_steps", "position", "task", "seed")
 """The fields of the sidebar."""
 
@@ -128,11 +138,11 @@ FIELDS: dict[str, Field] = {
         _real("alpha", 0.25, 0, ALPHA_MAX),
         _whole("heat_steps", 1, 1, 100),
         _choice("position", Position.AFTER_EMBEDDING.value, tuple(p.value for p in Position)),
-        _choice("task", "digits", tuple(TASKS)),
+        _task("task", "digits"),
         _whole("seed", 0, 0, 2**31 - 1),
         # what is smoothed: pages 1 and 2
         _choice("source", "text", tuple(SOURCES)),
-        _text("text", "Heat flows from token to token until all of them agree.", MAX_TEXT),
+        _text("text", "Heat flows until all tokens agree.", MAX_TEXT),
         _text("expression", "[MAX 2 9 [MIN 4 7 ] 0 [SM 5 8 3 ] [MED 1 6 2 ] ]", MAX_TEXT),
         _whole("digit", 3, 0, MAX_DIGIT),
         _choice("weights", "fresh", tuple(WEIGHTS)),
@@ -149,6 +159,7 @@ FIELDS: dict[str, Field] = {
         _whole("head", 1, 1, 64),
         _whole("example", 0, 0, MAX_DIGIT),
         # page 4
+        _choice("size", "mini", SIZES),
         _whole("seeds", 3, 1, 20),
         _whole("steps", 300, 1, MAX_STEPS),
         _flag("permuted", False),

@@ -13,8 +13,9 @@ from lab.positions import Position
 from lab.results import CurvePoint, RunResult
 from lab.statistics import Arm, arms
 from lab.study import Study
-from lab.tasks import get_task
-from pages.parts import resources, state, training
+from lab.tasks import TaskError, get_task
+from lab.tasks.recipes import recipe
+from pages.parts import resources, shell, state, training
 from pages.parts.shown import heading, show
 
 heading(
@@ -26,7 +27,12 @@ heading(
 
 def controls() -> Study:
     """The controls of this page, and the study that they and the sidebar describe. Raises ConfigError, e.g. for α > 1/2."""
-    first, second, third, fourth = st.columns([1, 1, 1.3, 1.3], vertical_alignment="bottom")
+    zeroth, first, second, third, fourth = st.columns([1, 1, 1, 1.3, 1.3], vertical_alignment="bottom")
+    task = get_task(state.values()["task"])
+    sizes = list(task.info.sizes)
+    if state.values()["size"] not in sizes:
+        shell.own_size_and_budget(task.info.name)
+    zeroth.selectbox("Size", sizes, **state.bound("size"), help=_SIZE_HELP, on_change=_budget)
     first.number_input(
         "Seeds", 1, 20, step=1, **state.bound("seeds"), help="Each seed is another start and another order of the data."
     )
@@ -45,6 +51,17 @@ def controls() -> Study:
     base = resources.run_config(values, position=Position.AFTER_EMBEDDING)
     seeds = tuple(range(values["seed"], values["seed"] + values["seeds"]))
     return Study(base, tuple(Position), (values["alpha"],), seeds, values["permuted"], values["matched"])
+
+
+_SIZE_HELP = (
+    "mini: seconds a run on one core; small: minutes; full: the Long Range Arena's own size and recipe, for a GPU."
+)
+
+
+def _budget() -> None:
+    """Another size: the budget that the task sets itself there."""
+    steps = recipe(st.session_state["task"], st.session_state["size"]).steps
+    st.session_state["steps"] = min(link.MAX_STEPS, steps)
 
 
 def buttons(study: Study, states: dict[str, RunState]) -> None:
@@ -127,6 +144,8 @@ def _row(arm: Arm) -> dict[str, str]:
 
 study = controls()
 info = get_task(study.base.task).info
+if reason := get_task(study.base.task).unavailable(study.base.size):
+    raise TaskError(reason, "task")
 st.caption(f"**{info.title}**: {info.description}", help=f"Source: {info.source}. Licence: {info.licence}.")
 keys = [run.key for run in study.configs()]
 busy = any(run.kind in training.UNDER_WAY for run in resources.engine().runs(keys).values())

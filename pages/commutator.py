@@ -7,7 +7,7 @@ import streamlit as st
 from lab import link
 from lab.tasks import get_task
 from pages.parts import resources, sources, state
-from pages.parts.shown import heading, show
+from pages.parts.shown import heading, panels, show
 
 NAMES = {
     "uniform": "Uniform",
@@ -18,8 +18,8 @@ NAMES = {
     "content": "Content-based",
     "trained": "Of a trained run",
 }
+# Of a longer example the beginning is taken: the matrices are drawn whole.
 MOST_TOKENS = 256
-"""Of a longer example the beginning is taken: the matrices are drawn whole."""
 
 
 def built_in(kind: str, second: Any, third: Any) -> tuple[Any, str]:
@@ -79,7 +79,7 @@ if made is not None:
     head, basis = made
     alpha = state.values()["alpha"]
     found = heads.disagreement(head, alpha)
-    left, middle, right = st.columns([3, 3, 4], gap="medium")
+    left, middle, right = panels([3, 3, 4])
     with left:
         show(commutator.attention(found.attention, NAMES[kind], basis), "attention")
     with middle:

@@ -8,7 +8,7 @@ from lab.errors import LabError
 from lab.figures import energy
 from lab.positions import Position
 from pages.parts import resources, sources, state
-from pages.parts.shown import heading, show, told
+from pages.parts.shown import heading, panels, show, told
 
 heading(
     "Energy decay",
@@ -29,7 +29,7 @@ first.multiselect(
 second.slider("Steps", 5, 200, **state.bound("decay_steps"))
 values = state.current()
 
-left, right = st.columns(2, gap="medium")
+left, right = panels([1, 1])
 with left, told():
     if not values["alphas"]:
         raise LabError("No α is chosen; choose one to six of them above.", "alphas")

@@ -1,19 +1,19 @@
 """Heat smoothing: representations before and after T steps, and what happens to each of their frequencies."""
 
-import streamlit as st
-
 from lab.figures import smoothing
 from pages.parts import sources, state
-from pages.parts.shown import heading, show
+from pages.parts.shown import heading, panels, show, told
 
 heading(
     "Heat smoothing",
     "A heat step replaces each token by `x − α L x`: a little more of its two neighbours, a little less of itself.",
 )
-given = sources.chosen()
+given = None
+with told():
+    given = sources.chosen()
 if given is not None:
     values = state.values()
-    left, right = st.columns([3, 2], gap="medium")
+    left, right = panels([3, 2])
     with left:
         show(smoothing.smoothing(given, values["alpha"], values["heat_steps"]), "smoothing")
     with right:

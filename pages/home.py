@@ -5,6 +5,7 @@ import streamlit as st
 from lab.figures.block import block_drawing
 from lab.positions import Position
 from pages.parts import shell, state
+from pages.parts.shown import panels
 
 chosen = Position(state.values()["position"])
 
@@ -30,7 +31,7 @@ WAYS = {
     "commutator": ("Commutator", "Heat first or attention first? See where the order matters."),
     "accuracy": ("Accuracy by position", "Train small Transformers on real data and compare all seven places."),
 }
-for column, (path, (title, words)) in zip(st.columns(4), WAYS.items(), strict=True):
+for column, (path, (title, words)) in zip(panels([1, 1, 1, 1], least=200), WAYS.items(), strict=True):
     with column.container(border=True, height="stretch"):
         shell.page_link(path, title)
         st.caption(words)

@@ -68,7 +68,7 @@ def test_every_alpha_is_shown_and_the_unstable_ones_are_marked(page: str, alpha:
     assert sentences == (
         [f"alpha is {alpha}; it must be between 0 and 0.5."] if page == "energy" and float(alpha) > 0.5 else []
     )
-    unstable = [c.value for c in app.caption if "Unstable demonstration" in c.value]
+    unstable = [c.value for c in app.markdown if "Unstable demonstration" in c.value]
     assert bool(unstable) == (float(alpha) > 0.5)
 
 

@@ -11,9 +11,13 @@ from pathlib import Path
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 """Two processes with two threads each are a hundred times slower than two with one (measured, 2 cores)."""
 
-KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(2**28), "MALLOC_MMAP_THRESHOLD_": str(2**28), "MALLOC_TOP_PAD_": str(2**26)}
-"""Workers keep the memory that a step frees, for the next one. Dask's own setting gives it back to the system above 64 KiB, which doubles the
-time of a step of a small model (measured: 16.3 against 8.2 ms, one thread)."""
+KEEP_MEMORY = {
+    "MALLOC_TRIM_THRESHOLD_": str(2**28),
+    "MALLOC_MMAP_THRESHOLD_": str(2**28),
+    "MALLOC_TOP_PAD_": str(2**26),
+}
+"""Workers keep the memory that a step frees, for the next one. Dask's own setting gives it back to the system above 64 KiB,
+which doubles the time of a step of a small model (measured: 16.3 against 8.2 ms, one thread)."""
 
 LOG_BYTES = 2_000_000
 

@@ -17,7 +17,7 @@ MAX_TOKENS = 256
 MAX_DIM = 16
 """What is drawn of a larger matrix; what is computed is always the whole sequence."""
 
-NAMED_TOKENS = 80
+NAMED_TOKENS = 40
 """Up to this many tokens are named on the axis."""
 
 MAX_CELLS = 40_000
@@ -137,6 +137,7 @@ def transfer(given: Representations, alpha: float, steps: int) -> Figure:
     found = modes.spectrum(given.x)
     before, after = modes.amplitude(found), modes.amplitude(found * many[:, None])
     floor = max(float(before.max()) * 1e-5, 1e-300)
+    top = 4 * max(float(before.max()), float(after.max()), floor)
     lower = {"type": "scatter", "mode": "lines", "xaxis": "x2", "yaxis": "y2"}
     blue = {"type": "scatter", "mode": "lines"}
     shown = np.clip(many, LOWEST, HIGHEST)
@@ -147,10 +148,14 @@ def transfer(given: Representations, alpha: float, steps: int) -> Figure:
         {"y": np.maximum(before, floor), "name": "before", "line": {"color": INK, "width": 1.5}, **lower},
         {"y": np.maximum(after, floor), "name": "after", "line": {"color": ACCENT, "width": 2}, **lower},
         _zone_names(n, alpha),
-        _curve_names(before, np.maximum(after, floor)),
+        _curve_names(n, floor, top),
     ]
-    reach = np.log10([floor, 3 * max(before.max(), after.max(), floor)])
-    amplitude = {"title": {"text": "amplitude (rms)"}, **LOG_AXIS, "nticks": 4, "range": reach.tolist()}
+    amplitude = {
+        "title": {"text": "amplitude (rms)"},
+        **LOG_AXIS,
+        "nticks": 4,
+        "range": np.log10([floor, top]).tolist(),
+    }
     return Figure(
         chart(
             HEIGHT,
@@ -194,15 +199,14 @@ _WORDS = {"type": "scatter", "mode": "text", "hoverinfo": "skip", "cliponaxis": 
 def _zone_names(n: int, alpha: float) -> dict[str, Any]:
     """Each zone's name in its band; the one that α reaches in bold."""
     names = [f"<b>{words}</b>" if name == regime(alpha) else words for name, _, words in _ZONES]
-    at = {"x": [0.01 * n] * 3, "y": [low for _, low, _ in _ZONES]}
+    at = {"x": [0.01 * (n - 1)] * 3, "y": [low for _, low, _ in _ZONES]}
     return {"text": names, "textposition": "top right", "textfont": {"size": 11}, **at, **_WORDS}
 
 
-def _curve_names(before: NDArray[np.float64], after: NDArray[np.float64]) -> dict[str, Any]:
-    """The names of the two spectra, on the curves."""
-    left, right = len(before) // 3, (2 * len(before)) // 3
-    at = {"x": [right, left], "y": [before[right] * 2, after[left] / 2.5], "xaxis": "x2", "yaxis": "y2"}
-    colours = {"textfont": {"size": 12, "color": [INK, ACCENT]}, "textposition": ["top center", "bottom center"]}
+def _curve_names(n: int, low: float, high: float) -> dict[str, Any]:
+    """The names of the two spectra, in the corners that they leave free."""
+    at = {"x": [0.99 * (n - 1), 0.01 * (n - 1)], "y": [high, low], "xaxis": "x2", "yaxis": "y2"}
+    colours = {"textfont": {"size": 12, "color": [INK, ACCENT]}, "textposition": ["bottom left", "top right"]}
     return {"text": ["before", "after"], **at, **colours, **_WORDS}
 
 

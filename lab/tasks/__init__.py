@@ -45,4 +45,4 @@ def available() -> list[tuple[str, str, str]]:
     return rows
 
 
-__all__ = ["PAD", "TASKS", "Split", "Task", "TaskData", "TaskError", "TaskInfo", "available", "get_task"]
+__all__ = ["PAD", "TASKS", "Split", "Task", "TaskData", "TaskError", "TaskInfo", "available", "get_task", "own_names"]

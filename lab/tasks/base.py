@@ -103,4 +103,8 @@ class Task(ABC):
 
     def unavailable(self, size: str) -> str:
         """Why this size cannot be loaded on this machine, in one sentence; empty if it can."""
-        return "" if size in self.info.sizes else f"{self.info.name} has no size {size!r}; it has {', '.join(self.info.sizes)}."
+        return (
+            ""
+            if size in self.info.sizes
+            else f"{self.info.name} has no size {size!r}; it has {', '.join(self.info.sizes)}."
+        )

@@ -45,7 +45,9 @@ class Digits(Task):
         except ValueError:
             index = -1
         if not 0 <= index < N_TEST:
-            raise TaskError(f"The digit's number is {text!r}; it must be a whole number from 0 to {N_TEST - 1}.", "example")
+            raise TaskError(
+                f"The digit's number is {text!r}; it must be a whole number from 0 to {N_TEST - 1}.", "example"
+            )
         return _load().test.tokens[index]
 
     def picture(self, split: Split) -> NDArray[np.uint8]:

@@ -8,11 +8,13 @@ is wrong is said with the file, the line and what was expected.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lab.tasks.base import TaskError
+from lab.tasks.cache import data_folder
 
 MAX_LINE = 1 << 20
 """Bytes in a line, unless a reader allows more."""
@@ -20,10 +22,40 @@ MAX_LINE = 1 << 20
 WRAPPERS = ("", "lra_release", "lra_release/lra_release")
 
 
+def named_by_environment() -> bool:
+    """Whether the deployer has named the folder, so that a page may not."""
+    return bool(os.environ.get("LAB_LRA_DIR"))
+
+
 def release_folder() -> Path | None:
-    """The folder ``LAB_LRA_DIR`` names; None if it names none."""
+    """The folder ``LAB_LRA_DIR`` names, or else the one named on a page; None if neither names one."""
     named = os.environ.get("LAB_LRA_DIR")
+    if not named:
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            named = _note().read_text(encoding="utf-8").strip()
     return Path(named).absolute() if named else None
+
+
+def name_release_folder(path: str) -> None:
+    """Remember the folder for every process of this lab; an empty path forgets it. Raises :class:`TaskError` if there is no such folder."""
+    if path and not Path(path).is_dir():
+        raise TaskError(
+            f"{path[:200]!r} is not a folder on the machine that runs the lab; it must be one, or empty.", "folder"
+        )
+    note = _note()
+    try:
+        note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temporary = note.with_name(f".{note.name}.{os.getpid()}")
+        temporary.write_text(str(Path(path).absolute()) if path else "", encoding="utf-8")
+        temporary.replace(note)
+    except OSError as error:
+        raise TaskError(
+            f"{note.parent} cannot be written ({error.strerror or error}); set LAB_LRA_DIR instead."
+        ) from None
+
+
+def _note() -> Path:
+    return data_folder() / "lra_folder.txt"
 
 
 def locate(folders: Sequence[str], name: str) -> Path | None:
@@ -43,9 +75,7 @@ def missing_file(folders: Sequence[str], names: Sequence[str]) -> str:
     """One sentence about what of a task's files is not there; empty if all are. Looks at names only."""
     root = release_folder()
     if root is None:
-        return (
-            "LAB_LRA_DIR is not set; it must name the folder that the Long Range Arena's lra_release was unpacked to."
-        )
+        return "LAB_LRA_DIR is not set and no folder is named on the page Tasks; one must name where lra_release was unpacked to."
     if not root.is_dir():
         return f"LAB_LRA_DIR is {root}; there is no such folder."
     for name in names:

@@ -97,6 +97,10 @@ class OwnTask(Task):
             return [str(token) for token in tokens.tolist()]
         return [f"{value * self._meta['deviation'] + self._meta['mean']:.4g}" for value in tokens.tolist()]
 
+    def shown(self, tokens: NDArray[Any]) -> str:
+        """The text, or the ids or values with spaces between."""
+        return text_bytes.shown(tokens) if self._meta["kind"] == "text" else super().shown(tokens)
+
 
 def _title(name: str) -> str:
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):

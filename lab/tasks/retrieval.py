@@ -50,6 +50,10 @@ class Retrieval(Task):
         """The character of each token."""
         return text_bytes.decode(tokens)
 
+    def shown(self, tokens: NDArray[np.integer]) -> str:
+        """The text."""
+        return text_bytes.shown(tokens)
+
     def unavailable(self, size: str) -> str:
         """Why a size cannot be loaded here; empty if it can."""
         if size == "full":

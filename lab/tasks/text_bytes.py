@@ -42,6 +42,11 @@ def decode(tokens: NDArray[np.integer]) -> list[str]:
     return ["<pad>" if t == PAD else chr(t - 1) if 32 <= t - 1 < 127 else f"{t - 1:02x}" for t in tokens.tolist()]
 
 
+def shown(tokens: NDArray[np.integer]) -> str:
+    """The text that tokens are the bytes of."""
+    return bytes(int(token) - 1 for token in tokens if token != PAD).decode("utf-8", "replace")
+
+
 def same_text(text: bytes) -> bytes:
     """What two texts share if they count as the same: case and white space aside."""
     return b" ".join(text.lower().split())

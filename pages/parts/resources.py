@@ -35,5 +35,5 @@ def run_config(values: dict[str, Any], **changes: Any) -> RunConfig:
     """The run that the controls describe, with ``changes`` on top. Raises ConfigError, e.g. for α above 1/2."""
     from lab.tasks.recipes import recipe
 
-    names = ("task", "alpha", "heat_steps", "position", "seed", "steps", "permuted", "matched")
+    names = ("task", "size", "alpha", "heat_steps", "position", "seed", "steps", "permuted", "matched")
     return recipe(**{**{name: values[name] for name in names}, **changes})

@@ -10,8 +10,10 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from lab import link
+from lab.errors import LabError
 from lab.positions import Position
-from lab.tasks import TASKS
+from lab.tasks import TASKS, get_task, own_names
+from lab.tasks.recipes import recipe
 from pages.parts import state
 
 PAGES: dict[str, StreamlitPage] = {}
@@ -26,7 +28,7 @@ def sidebar() -> None:
             for page in PAGES.values():
                 st.page_link(page, query_params=params, width="stretch")
         st.slider("Step size α", 0.0, link.ALPHA_MAX, step=0.01, **state.bound("alpha"), help=_ALPHA_HELP)
-        st.caption(_regime(state.values()["alpha"]))
+        _regime(state.values()["alpha"])
         st.slider(
             "Heat steps T",
             1,
@@ -36,11 +38,46 @@ def sidebar() -> None:
         )
         st.selectbox("Position", [p.value for p in Position], format_func=_position, **state.bound("position"))
         left, right = st.columns([3, 2])
-        left.selectbox("Task", list(TASKS), format_func=lambda name: TASKS[name].info.title, **state.bound("task"))
+        left.selectbox("Task", task_names(), format_func=task_title, **state.bound("task"), on_change=_own_budget)
         right.number_input(
             "Seed", 0, 2**31 - 1, step=1, **state.bound("seed"), help="Everything random is drawn from it."
         )
         st.caption(f"{device()} · link version {link.LINK_VERSION}")
+
+
+def task_names() -> list[str]:
+    """The tasks that some size of can be loaded here, and the one that the link names, whatever it is."""
+    here = [name for name in TASKS if name == state.values()["task"] or is_here(name)]
+    return [*here, *own_names()]
+
+
+@st.cache_data(ttl=30, show_spinner=False)
+def is_here(name: str) -> bool:
+    """Whether some size of a task can be loaded on this machine."""
+    task = get_task(name)
+    return any(not task.unavailable(size) for size in task.info.sizes)
+
+
+@st.cache_data(ttl=30, show_spinner=False)
+def task_title(name: str) -> str:
+    """A task's title; its name, if its data can no longer be read."""
+    try:
+        return get_task(name).info.title
+    except LabError:
+        return name
+
+
+def _own_budget() -> None:
+    """Another task: the first of its sizes that is here, and the budget it sets itself."""
+    own_size_and_budget(st.session_state["task"])
+
+
+def own_size_and_budget(name: str) -> None:
+    """Set size and training steps to what a task recommends. Call before their controls are drawn."""
+    task = get_task(name)
+    sizes = [size for size in task.info.sizes if not task.unavailable(size)] or list(task.info.sizes)
+    st.session_state["size"] = sizes[0]
+    st.session_state["steps"] = min(link.MAX_STEPS, recipe(name, sizes[0]).steps)
 
 
 _ALPHA_HELP = (
@@ -49,10 +86,11 @@ _ALPHA_HELP = (
 )
 
 
-def _regime(alpha: float) -> str:
+def _regime(alpha: float) -> None:
     if alpha > 0.5:
-        return ":red[**Unstable demonstration**: α > 1/2]"
-    return "Ringing: 1/4 < α ≤ 1/2" if alpha > 0.25 else "Pure smoothing: α ≤ 1/4"
+        st.markdown(":red-badge[**Unstable demonstration**: α > 1/2]")
+    else:
+        st.caption("Ringing: 1/4 < α ≤ 1/2" if alpha > 0.25 else "Pure smoothing: α ≤ 1/4")
 
 
 def _position(name: str) -> str:

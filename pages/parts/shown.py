@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,8 @@ import streamlit as st
 from lab.errors import LabError
 
 if TYPE_CHECKING:  # the first page loads no plotting library
+    from streamlit.delta_generator import DeltaGenerator
+
     from lab.figures.figure import Figure
 
 _COLOURS = {"theory": "blue", "untrained": "gray", "one seed": "orange", "data": "violet", "your data": "violet"}
@@ -40,6 +42,15 @@ def show(figure: Figure, key: str) -> None:
         else:
             st.altair_chart(figure.chart, key=f"chart-{key}", alt=figure.alt)
         st.caption(figure.guide)
+
+
+def panels(widths: Sequence[float], least: int = 320) -> Sequence[DeltaGenerator]:
+    """Columns for figures, side by side where each has ``least`` pixels and below one another where it has not."""
+    key = f"panels-{least}"
+    narrow = f".st-key-{key} [data-testid=stColumn]{{min-width:min(100%,{least}px)}}"
+    st.html(f"<style>.st-key-{key} [data-testid=stHorizontalBlock]{{flex-wrap:wrap}}{narrow}</style>")
+    with st.container(key=key):
+        return st.columns(widths, gap="medium")
 
 
 @contextmanager
