@@ -20,24 +20,22 @@ heading(
 
 
 @st.cache_data(show_spinner="Loading the task …", max_entries=4)
-def facts(name: str, size: str) -> tuple[dict[str, str], list[tuple[str, str]], np.ndarray | None]:
+def facts(name: str, size: str) -> tuple[str, list[tuple[str, str]], np.ndarray | None]:
     """The numbers of a task, a few held-out examples with their labels, and a sheet of pictures where it has them."""
     task = get_task(name)
     data = task.load(size)
     return _numbers(data), [_example(task, data, i) for i in range(EXAMPLES)], task.picture(data.test)
 
 
-def _numbers(data: TaskData) -> dict[str, str]:
+def _numbers(data: TaskData) -> str:
     lengths = np.concatenate([data.train.lengths.ravel(), data.test.lengths.ravel()])
     spread = f"{lengths.min():,} to {lengths.max():,}" if lengths.min() < lengths.max() else f"{lengths.max():,}"
-    return {
-        "Training examples": f"{len(data.train):,}",
-        "Held out": f"{len(data.test):,}",
-        "Tokens": spread + (" in each of two documents" if data.towers == 2 else ""),
-        "Token values": f"{data.vocabulary:,}" if data.vocabulary else "real numbers",
-        "Classes": str(data.classes),
-        "Chance": f"{data.chance:.1%}",
-    }
+    tokens = f"{spread} tokens{' in each of two documents' if data.towers == 2 else ''}"
+    values = f"{data.vocabulary} token values" if data.vocabulary else "tokens are real numbers"
+    return (
+        f"**{len(data.train):,}** training and **{len(data.test):,}** held-out examples · **{tokens}** · {values} · "
+        f"**{data.classes}** classes · chance **{data.chance:.1%}**"
+    )
 
 
 def _example(task: Task, data: TaskData, index: int) -> tuple[str, str]:
@@ -54,10 +52,13 @@ def card(task: Task, size: str) -> None:
     st.markdown(f"#### {info.title}")
     st.markdown(info.description)
     numbers, examples, picture = facts(info.name, size)
-    for column, (what, value) in zip(st.columns(len(numbers)), numbers.items(), strict=True):
-        column.markdown(f"{what}\n\n**{value}**")
+    st.markdown(numbers)
     if picture is not None:
-        st.image(picture, caption="Held-out examples, those of one label together.", width=620)
+        st.image(
+            picture,
+            caption="Held-out examples, those of one label together.",
+            width="stretch" if picture.shape[1] > 2 * picture.shape[0] else 420,
+        )
     else:
         for text, label in examples:
             st.code(text, language=None, wrap_lines=True)

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from lab.tasks import TaskError, get_task
 from lab.tasks import pathfinder as task_file
 from lab.tasks.pathfinder import CHUNK, SIZES, scenes_of
-from lab.tasks.pathfinder_generator import LRA_32, LRA_128, Geometry, Scenes, draw, generate_scenes
+from lab.tasks.pathfinder_generator import LRA_32, LRA_128, MINIATURE, Geometry, Scenes, draw, generate_scenes
 from lab.tasks.pixels import contact_sheet, pictures
 
 GEOMETRIES = list(dict.fromkeys(row[0] for sizes in SIZES.values() for row in sizes.values()))
@@ -39,8 +39,8 @@ def walk(paddles: np.ndarray, start: np.ndarray, reach: float) -> np.ndarray:
         left.discard(here)
 
 
-@pytest.mark.parametrize(("geometry", "margin"), [(LRA_32, 1), (LRA_128, 2)])
-def test_the_discs_are_the_ends_of_one_path_exactly_if_the_label_says_so(geometry, margin):
+@pytest.mark.parametrize("geometry", GEOMETRIES, ids=lambda geometry: f"{geometry.side} pixels")
+def test_the_discs_are_the_ends_of_one_path_exactly_if_the_label_says_so(geometry):
     made = generate_scenes(200, geometry, 1)
     c = geometry.contour
     for paddles, discs, label in zip(made.paddles, made.discs, made.labels, strict=True):
@@ -177,6 +177,18 @@ def test_pictures_show_discs_white_and_paths_grey(scenes):
     assert 0.02 < (away > 0).mean() < 0.6
 
 
+def test_the_miniature_shows_both_discs_and_contradicts_itself_hardly_ever():
+    made = generate_scenes(4000, MINIATURE, 0)
+    images = draw(made, MINIATURE)
+    assert ((images == 255).sum((1, 2)) == 2).all()
+    assert np.unique(images).tolist() == [0, 191, 255]
+    labels: dict[bytes, list[int]] = {}
+    for image, label in zip(images, made.labels, strict=True):
+        labels.setdefault(image.tobytes(), []).append(label)
+    wrong = sum(min(sum(seen), len(seen) - sum(seen)) for seen in labels.values())
+    assert wrong / len(images) < 0.01
+
+
 # -- the tasks --------------------------------------------------------------------------------------------------------
 
 
@@ -186,6 +198,7 @@ def small(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LAB_DATA", str(tmp_path_factory.mktemp("data")))
         patch.setitem(SIZES["pathfinder"], "small", (LRA_32, CHUNK, CHUNK))
+        patch.setitem(SIZES["pathfinder"], "mini", (MINIATURE, CHUNK, CHUNK))
         task_file._load.cache_clear()
         yield get_task("pathfinder").load("small")
     task_file._load.cache_clear()
@@ -202,8 +215,7 @@ def test_a_size_is_a_table_on_disk_of_the_generators_pictures(small):
 
 def test_encode_takes_a_held_out_number(small):
     task = get_task("pathfinder")
-    if task.info.sizes[0] == "small":
-        assert (task.encode("3") == small.test.tokens[3]).all()
+    assert (task.encode("3") == task.load("mini").test.tokens[3]).all()
     assert task.decode(small.test.tokens[0])[33] == "row 1, column 1"
     for wrong in ("-1", "x", "1000000", ""):
         with pytest.raises(TaskError, match="whole number from 0"):

@@ -51,9 +51,9 @@ class Digits(Task):
         return _load().test.tokens[index]
 
     def picture(self, split: Split) -> NDArray[np.uint8]:
-        """Four of each digit."""
+        """Ten of each digit."""
         black = 255 - split.tokens.astype(np.uint16) * 255 // (GREYS - 1)
-        return contact_sheet(Split(black.astype(np.uint8), split.lengths, split.labels), 40, 20)
+        return contact_sheet(Split(black.astype(np.uint8), split.lengths, split.labels), 100, 10)
 
     def decode(self, tokens: NDArray[np.integer]) -> list[str]:
         return [f"row {i // SIDE}, column {i % SIDE}" for i in range(len(tokens))]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from lab.tasks.base import TaskData, TaskInfo
 from lab.tasks.cache import Allocate, cached_arrays
-from lab.tasks.pathfinder_generator import LRA_32, LRA_128, VERSION, Geometry, Scenes, draw, generate_scenes
+from lab.tasks.pathfinder_generator import LRA_32, LRA_128, MINIATURE, VERSION, Geometry, Scenes, draw, generate_scenes
 from lab.tasks.pixels import GREYS, PixelTask, pictures
 
 CHUNK = 500
@@ -25,7 +25,11 @@ CHUNK = 500
 
 # size: (geometry, training and test pictures)
 SIZES: dict[str, dict[str, tuple[Geometry, int, int]]] = {
-    "pathfinder": {"small": (LRA_32, 16_000, 2000), "full": (LRA_32, 160_000, 20_000)},
+    "pathfinder": {
+        "mini": (MINIATURE, 20_000, 2000),
+        "small": (LRA_32, 16_000, 2000),
+        "full": (LRA_32, 160_000, 20_000),
+    },
     "pathx": {"small": (LRA_128, 4000, 1000), "full": (LRA_128, 160_000, 20_000)},
 }
 LABEL_NAMES = ("on different paths", "on one path")
@@ -41,7 +45,8 @@ class Pathfinder(PixelTask):
     info = TaskInfo(
         name="pathfinder",
         title="Pathfinder",
-        description="Pictures of dashed paths, read pixel by pixel: does one path join the two discs?",
+        description="Pictures of dashed paths, read pixel by pixel: does one path join the two discs? 32×32 pixels with distractors "
+        "at small and full; at mini 8×8 pixels with two short unbroken paths.",
         source=SOURCE,
         licence="generated, no restrictions",
         sizes=tuple(SIZES["pathfinder"]),

@@ -65,8 +65,8 @@ class Geometry:
         return (self.contour,) * 2 + (self.distractor,) * self.distractors
 
 
-# Two straight bars, no distractors: what a small Transformer learns a part of in seconds.
-MINIATURE = Geometry(6, 1, 0, 0, 2.5, (0.25,), 1, 0.7, 4, 7, 4, 0.75, crisp=True)
+# Two short paths whose gaps are too small to see, no distractors: what a small Transformer learns much of in seconds.
+MINIATURE = Geometry(8, 2, 0, 0, 1.5, (0.25,), 1, 0.5, 3, 8, 4, 0.75, crisp=True)
 # The published parameters: contour_length 14, distractor_length 14 // 3, num_distractor_snakes 20 // 4, margin 1, paddle 2, …
 LRA_32 = Geometry(32, 14, 20 // (14 // 3), 14 // 3, 2, (1,), 0.5, 1.5, 1.0, 2, 4, 2)
 LRA_128 = Geometry(128, 14, 35 // (14 // 3), 14 // 3, 5, (2, 3), 1.5, 3, 1.8, 2, 2, 4)
