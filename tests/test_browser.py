@@ -70,7 +70,7 @@ def test_stop_ends_a_study_and_train_takes_it_up_again(app):
         assert page.locator("[data-testid=stException]").count() == 0
 
 
-@pytest.mark.parametrize("path", ["", "heat", "energy", "commutator", "accuracy"])
+@pytest.mark.parametrize("path", ["", "heat", "energy", "commutator", "accuracy", "tasks"])
 @pytest.mark.parametrize("width", [1440, 800, 390])
 def test_every_page_opens_without_an_error_and_fits_its_width(app, path, width):
     with browser_page(width=width) as page:

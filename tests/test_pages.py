@@ -174,9 +174,12 @@ def test_every_built_in_attention(kind: str) -> None:
 
 
 def test_trained_runs_appear_where_they_are_asked_for(cache: Path) -> None:
+    import torch
+
     from lab.training import train_pack
 
     configs = [recipe("digits", position=p, alpha=0.25, steps=2) for p in (Position.BASELINE, Position.AFTER_EMBEDDING)]
+    torch.set_num_threads(1)  # more than one a process only makes this slower
     store = Store(cache)
     for trained in train_pack(configs, device="cpu"):
         assert trained is not None
@@ -203,15 +206,6 @@ def test_the_first_page_loads_no_torch_and_no_plotly() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-    imports = [
-        line for line in (ROOT / "pages/home.py").read_text().splitlines() if line.startswith(("import", "from"))
-    ]
-    assert imports == [
-        "import streamlit as st",
-        "from lab.figures.block import block_drawing",
-        "from lab.positions import Position",
-        "from pages.parts import shell, state",
-    ]
 
 
 def test_numbers_of_the_link_and_of_the_tasks_agree() -> None:

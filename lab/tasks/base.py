@@ -81,9 +81,15 @@ class Task(ABC):
 
     info: TaskInfo
 
-    @abstractmethod
     def load(self, size: str) -> TaskData:
         """Load or generate the data of one size; the same values on every machine. Raises :class:`TaskError`."""
+        if reason := self.unavailable(size):
+            raise TaskError(reason, "size")
+        return self.load_available(size)
+
+    @abstractmethod
+    def load_available(self, size: str) -> TaskData:
+        """The data of a size that :meth:`unavailable` has nothing against."""
 
     @abstractmethod
     def encode(self, text: str) -> NDArray[np.integer]:
@@ -97,7 +103,7 @@ class Task(ABC):
         """One input ``(tokens,)`` as a person reads it."""
         return " ".join(self.decode(tokens))
 
-    def picture(self, split: Split) -> NDArray[np.uint8] | None:  # noqa: ARG002
+    def picture(self, split: Split) -> NDArray[np.uint8] | None:
         """A sheet of examples as one grey picture, labels in rows; None where an example is no picture."""
         return None
 

@@ -33,9 +33,7 @@ class Digits(Task):
         label_names=tuple("0123456789"),
     )
 
-    def load(self, size: str) -> TaskData:
-        if reason := self.unavailable(size):
-            raise TaskError(reason, "size")
+    def load_available(self, size: str) -> TaskData:
         return _load()
 
     def encode(self, text: str) -> NDArray[np.integer]:

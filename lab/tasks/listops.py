@@ -51,9 +51,7 @@ class ListOps(Task):
         label_names=tuple("0123456789"),
     )
 
-    def load(self, size: str) -> TaskData:
-        if reason := self.unavailable(size):
-            raise TaskError(reason, "size")
+    def load_available(self, size: str) -> TaskData:
         return _load(size)
 
     def encode(self, text: str) -> NDArray[np.integer]:
@@ -87,9 +85,7 @@ class LraListOps(ListOps):
     def unavailable(self, size: str) -> str:
         return super().unavailable(size) or missing_file(RELEASE_FOLDERS, _file_names())
 
-    def load(self, size: str) -> TaskData:
-        if reason := self.unavailable(size):
-            raise TaskError(reason, "size")
+    def load_available(self, size: str) -> TaskData:
         return load_tsv(dict(zip(SPLITS, find_files(RELEASE_FOLDERS, _file_names()), strict=True)))
 
 

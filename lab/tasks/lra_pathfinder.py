@@ -58,7 +58,7 @@ class LraPathfinder(PixelTask):
         """Why a size cannot be loaded here; empty if it can."""
         return super().unavailable(size) or missing_file(self.folders, ["metadata", "imgs"])
 
-    def load_available(self, size: str) -> TaskData:  # noqa: ARG002 - there is one size
+    def load_available(self, size: str) -> TaskData:
         """All pictures, as a token table on the disk."""
         metadata, _ = find_files(self.folders, ["metadata", "imgs"])
         lists = sorted(metadata.glob("*.npy"), key=lambda path: (len(path.name), path.name))

@@ -13,10 +13,9 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lab.tasks import text_bytes
-from lab.tasks.base import Split, Task, TaskData, TaskError, TaskInfo
+from lab.tasks.base import Split, TaskData, TaskError, TaskInfo
 from lab.tasks.cache import Allocate, cached_arrays, source_identity
 from lab.tasks.lra_release import find_files, missing_file, read_tsv
 
@@ -28,7 +27,7 @@ MAX_LINE = 64 * 2**20
 LABELS = {b"0.0": 0, b"1.0": 1, b"0": 0, b"1": 1}
 
 
-class LraRetrieval(Task):
+class LraRetrieval(text_bytes.ByteTask):
     """Pairs of papers."""
 
     info = TaskInfo(
@@ -43,24 +42,10 @@ class LraRetrieval(Task):
         label_names=("not linked", "linked by a citation"),
     )
 
-    def load(self, size: str) -> TaskData:
-        """The data of one size. Raises :class:`TaskError`."""
-        if reason := self.unavailable(size):
-            raise TaskError(reason, "size")
+    def load_available(self, size: str) -> TaskData:
+        """The data of one size."""
         train, _, test = find_files(FOLDERS, FILES)
         return _load(train, test, str(source_identity((train, test))))
-
-    def encode(self, text: str) -> NDArray[np.integer]:
-        """The tokens of one of the two documents."""
-        return text_bytes.encode(text)
-
-    def decode(self, tokens: NDArray[np.integer]) -> list[str]:
-        """The character of each token."""
-        return text_bytes.decode(tokens)
-
-    def shown(self, tokens: NDArray[np.integer]) -> str:
-        """The text."""
-        return text_bytes.shown(tokens)
 
     def unavailable(self, size: str) -> str:
         """Why a size cannot be loaded here; empty if it can."""

@@ -14,10 +14,9 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lab.tasks import text_bytes
-from lab.tasks.base import Split, Task, TaskData, TaskError, TaskInfo
+from lab.tasks.base import Split, TaskData, TaskError, TaskInfo
 from lab.tasks.cache import Allocate, cached_arrays, data_folder
 from lab.tasks.lra_release import locate
 
@@ -27,7 +26,7 @@ PARTS = ("train", "test")
 LABELS = ("neg", "pos")
 
 
-class LraText(Task):
+class LraText(text_bytes.ByteTask):
     """IMDB reviews."""
 
     info = TaskInfo(
@@ -41,23 +40,9 @@ class LraText(Task):
         label_names=("negative", "positive"),
     )
 
-    def load(self, size: str) -> TaskData:
-        """The data of one size. Raises :class:`TaskError`."""
-        if reason := self.unavailable(size):
-            raise TaskError(reason, "size")
+    def load_available(self, size: str) -> TaskData:
+        """The data of one size."""
         return _load(_root())
-
-    def encode(self, text: str) -> NDArray[np.integer]:
-        """Token ids of a text."""
-        return text_bytes.encode(text)
-
-    def decode(self, tokens: NDArray[np.integer]) -> list[str]:
-        """The character of each token."""
-        return text_bytes.decode(tokens)
-
-    def shown(self, tokens: NDArray[np.integer]) -> str:
-        """The text."""
-        return text_bytes.shown(tokens)
 
     def unavailable(self, size: str) -> str:
         """Why a size cannot be loaded here; empty if it can."""

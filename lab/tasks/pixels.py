@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lab.tasks.base import Split, Task, TaskData, TaskError
+from lab.tasks.base import Split, Task, TaskError
 
 GREYS = 256
 GROUND = 96
@@ -17,16 +16,6 @@ GROUND = 96
 
 class PixelTask(Task):
     """A task on pictures. A person names one by its number among the held-out ones of the task's first size."""
-
-    def load(self, size: str) -> TaskData:
-        """The data of one size. Raises :class:`TaskError`."""
-        if reason := self.unavailable(size):
-            raise TaskError(reason, "size")
-        return self.load_available(size)
-
-    @abstractmethod
-    def load_available(self, size: str) -> TaskData:
-        """The data of a size that :meth:`unavailable` has nothing against."""
 
     def encode(self, text: str) -> NDArray[np.integer]:
         """The pixels of held-out picture number ``text``, from 0."""

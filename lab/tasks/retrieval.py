@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lab.tasks import fetch, snippets, text_bytes
-from lab.tasks.base import Split, Task, TaskData, TaskError, TaskInfo
+from lab.tasks.base import Split, TaskData, TaskError, TaskInfo
 
 # size: (bytes of a document, training and held-out pairs)
 SIZES = {"mini": (96, 19200, 960), "small": (512, 19200, 1920)}
 
 
-class Retrieval(Task):
+class Retrieval(text_bytes.ByteTask):
     """Pairs of documents from four collections."""
 
     info = TaskInfo(
@@ -36,23 +36,9 @@ class Retrieval(Task):
         label_names=("different collections", "same collection"),
     )
 
-    def load(self, size: str) -> TaskData:
-        """The data of one size. Raises :class:`TaskError`."""
-        if reason := self.unavailable(size):
-            raise TaskError(reason, "size")
+    def load_available(self, size: str) -> TaskData:
+        """The data of one size."""
         return _load(size, str(fetch.data_folder()))
-
-    def encode(self, text: str) -> NDArray[np.integer]:
-        """The tokens of one of the two documents."""
-        return text_bytes.encode(text)
-
-    def decode(self, tokens: NDArray[np.integer]) -> list[str]:
-        """The character of each token."""
-        return text_bytes.decode(tokens)
-
-    def shown(self, tokens: NDArray[np.integer]) -> str:
-        """The text."""
-        return text_bytes.shown(tokens)
 
     def unavailable(self, size: str) -> str:
         """Why a size cannot be loaded here; empty if it can."""

@@ -12,10 +12,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lab.tasks import fetch, snippets, text_bytes
-from lab.tasks.base import Split, Task, TaskData, TaskError, TaskInfo
+from lab.tasks.base import Split, TaskData, TaskInfo
 
 MARGIN = 1.0
 """Mean ratings from -MARGIN to MARGIN have no label."""
@@ -24,7 +23,7 @@ MARGIN = 1.0
 SIZES = {"mini": (("movies",), 128), "small": (snippets.COLLECTIONS, 256)}
 
 
-class Text(Task):
+class Text(text_bytes.ByteTask):
     """Sentiment of sentences."""
 
     info = TaskInfo(
@@ -38,23 +37,9 @@ class Text(Task):
         label_names=("negative", "positive"),
     )
 
-    def load(self, size: str) -> TaskData:
-        """The data of one size. Raises :class:`TaskError`."""
-        if reason := self.unavailable(size):
-            raise TaskError(reason, "size")
+    def load_available(self, size: str) -> TaskData:
+        """The data of one size."""
         return _load(size, str(fetch.data_folder()))
-
-    def encode(self, text: str) -> NDArray[np.integer]:
-        """Token ids of a text."""
-        return text_bytes.encode(text)
-
-    def decode(self, tokens: NDArray[np.integer]) -> list[str]:
-        """The character of each token."""
-        return text_bytes.decode(tokens)
-
-    def shown(self, tokens: NDArray[np.integer]) -> str:
-        """The text."""
-        return text_bytes.shown(tokens)
 
     def unavailable(self, size: str) -> str:
         """Why a size cannot be loaded here; empty if it can."""

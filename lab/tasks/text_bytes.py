@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lab.tasks.base import PAD, Split, TaskError
+from lab.tasks.base import PAD, Split, Task, TaskError
 
 VOCABULARY = 257
 
@@ -60,3 +60,19 @@ def same_length(*splits: Split) -> tuple[Split, ...]:
 
 def _pad_to(tokens: NDArray[Any], length: int) -> NDArray[Any]:
     return np.pad(tokens, [(0, 0)] * (tokens.ndim - 1) + [(0, length - tokens.shape[-1])], constant_values=PAD)
+
+
+class ByteTask(Task):
+    """A task whose inputs are texts, read as bytes."""
+
+    def encode(self, text: str) -> NDArray[np.integer]:
+        """Token ids of a text."""
+        return encode(text)
+
+    def decode(self, tokens: NDArray[np.integer]) -> list[str]:
+        """The character of each token."""
+        return decode(tokens)
+
+    def shown(self, tokens: NDArray[np.integer]) -> str:
+        """The text."""
+        return shown(tokens)
