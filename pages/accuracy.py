@@ -163,6 +163,11 @@ def live() -> None:
     if still:
         training.progress(study, states, results)
     training.failures(study, states)
+    if not results and not still:
+        st.caption(
+            f"Nothing is trained yet for these settings. {len(keys)} runs of {study.base.steps} steps: every position at the first seed "
+            "comes first, so the whole picture is there early; results stay, also for the other pages."
+        )
     picture(study, states, results)
 
 

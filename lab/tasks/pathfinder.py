@@ -46,7 +46,7 @@ class Pathfinder(PixelTask):
         name="pathfinder",
         title="Pathfinder",
         description="Pictures of dashed paths, read pixel by pixel: does one path join the two discs? 32×32 pixels with distractors "
-        "at small and full; at mini 8×8 pixels with two short unbroken paths.",
+        "at small and full; at mini 7×7 pixels with two short unbroken paths.",
         source=SOURCE,
         licence="generated, no restrictions",
         sizes=tuple(SIZES["pathfinder"]),

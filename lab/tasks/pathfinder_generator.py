@@ -66,7 +66,7 @@ class Geometry:
 
 
 # Two short paths whose gaps are too small to see, no distractors: what a small Transformer learns much of in seconds.
-MINIATURE = Geometry(8, 2, 0, 0, 1.5, (0.25,), 1, 0.5, 3, 8, 4, 0.75, crisp=True)
+MINIATURE = Geometry(7, 2, 0, 0, 1.5, (0.25,), 1, 0.5, 4, 8, 4, 0.75, crisp=True)
 # The published parameters: contour_length 14, distractor_length 14 // 3, num_distractor_snakes 20 // 4, margin 1, paddle 2, …
 LRA_32 = Geometry(32, 14, 20 // (14 // 3), 14 // 3, 2, (1,), 0.5, 1.5, 1.0, 2, 4, 2)
 LRA_128 = Geometry(128, 14, 35 // (14 // 3), 14 // 3, 5, (2, 3), 1.5, 3, 1.8, 2, 2, 4)

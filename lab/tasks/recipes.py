@@ -19,7 +19,7 @@ RECIPES: dict[tuple[str, str], dict[str, Any]] = {
     ("listops", "small"): {"steps": 3000, "eval_every": 100},
     ("listops", "full"): _FULL | {"steps": 5000},
     ("lra_listops", "full"): _FULL | {"steps": 5000},
-    ("pathfinder", "mini"): {"steps": 1800, "heads": 4, "learning_rate": 3e-3, "eval_every": 150},
+    ("pathfinder", "mini"): {"steps": 1400, "heads": 4, "learning_rate": 3e-3, "eval_every": 100},
     ("pathfinder", "small"): {"steps": 4000, "eval_every": 200},
     ("pathfinder", "full"): _FULL | {"steps": 62_400, "eval_every": 2000},
     ("lra_pathfinder", "full"): _FULL | {"steps": 62_400, "eval_every": 2000},
