@@ -4,6 +4,8 @@ Own pictures after the parameters that the Long Range Arena publishes (see :mod:
 paths of 14 dashes, 5 distractors of 4 (Path-X: 8), discs at two of the long paths' ends. The label is 1 if both ends
 are the same path's. The classes are equally frequent, and discs of both classes equally far apart. Example: 1024
 greys of a 32×32 picture, label 1.
+
+``mini`` is much easier: 7×7 pixels of three greys, two short unbroken paths, no distractors; a disc is one pixel.
 """
 
 from __future__ import annotations

@@ -25,7 +25,6 @@ _HELP = {
 }
 _CONFIG = {
     "displaylogo": False,
-    "displayModeBar": False,
     "responsive": True,
     "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
     "toImageButtonOptions": {"scale": 2},
