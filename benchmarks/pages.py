@@ -41,7 +41,7 @@ TEXT = ("Heat flows from token to token until all of them agree. " * 5)[:256]
 REDRAW = """async lines => {
   const marks = (query, name) => [...document.querySelectorAll(query)].map(e => e.getAttribute(name)).join();
   const now = () => [marks('.heatmaplayer image', 'href') || marks('.heatmaplayer image', 'xlink:href'),
-                     lines ? marks('.scatterlayer path.js-line', 'd') : ''];
+                     lines ? marks('[data-testid=stVegaLiteChart] .mark-line path', 'd') : ''];
   const before = now(), start = performance.now();
   window.lab_redrawn = new Promise(resolve => {
     const look = () => {

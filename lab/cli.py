@@ -21,7 +21,7 @@ from lab.positions import Position
 from lab.results import RunResult
 from lab.statistics import Arm, arms
 from lab.store import Store
-from lab.study import Study
+from lab.study import MAX_RUNS, Study
 from lab.tasks import available, get_task
 from lab.tasks.recipes import recipe
 
@@ -88,7 +88,7 @@ def study(
     alpha: Annotated[
         list[float] | None, typer.Option(help="Step size, 0 to 0.5; repeat it for a grid. 0.25 if not given.")
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from 0.")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, max=MAX_RUNS, help="How many seeds, from 0.")] = 3,
     steps: Steps = None,
     size: Size = "mini",
     position: Annotated[
@@ -158,6 +158,9 @@ def _budget(steps: int | None) -> dict[str, Any]:
     return {} if steps is None else {"steps": steps}
 
 
+_OWN_OPTIONS = ("task", "size", "position", "alpha", "seed", "steps", "permuted", "matched")
+
+
 def _fields(pairs: Sequence[str] | None) -> dict[str, Any]:
     """``field=value`` pairs; a value is JSON where it can be read as such, else a word. The config checks the rest."""
     fields: dict[str, Any] = {}
@@ -165,6 +168,8 @@ def _fields(pairs: Sequence[str] | None) -> dict[str, Any]:
         name, equals, text = pair.partition("=")
         if not equals:
             raise LabError(f"--set is {pair!r}; it must be FIELD=VALUE.", "set")
+        if name in _OWN_OPTIONS:
+            raise LabError(f"--set names {name!r}; it has an option of its own, --{name}.", "set")
         if name not in RunConfig.__dataclass_fields__:
             raise LabError(f"--set names {name!r}; the fields are {', '.join(RunConfig.__dataclass_fields__)}.", "set")
         try:
@@ -227,9 +232,13 @@ def _wait(engine: Engine, configs: Sequence[RunConfig]) -> None:
         running = [
             f"{named[key].label} {state.step}/{state.steps}" for key, state in states.items() if state.kind == "running"
         ]
-        line = ", ".join(running) or engine.status().message or "waiting for the engine"
-        if line != shown and sys.stderr.isatty():
-            print(f"\r{line[:100]}\033[K", end="", file=sys.stderr, flush=True)
+        message = engine.status().message
+        line = ", ".join(running) or message or "waiting for the engine"
+        if line != shown:
+            if sys.stderr.isatty():
+                print(f"\r{line[:100]}\033[K", end="", file=sys.stderr, flush=True)
+            elif message and not running:  # a log keeps what is wrong, not every step
+                print(message, file=sys.stderr, flush=True)
             shown = line
         time.sleep(POLL_SECONDS)
 

@@ -155,8 +155,8 @@ def _is_number(value: object) -> bool:
 _STRIDES = tuple[int, ...]
 _FITS: dict[object, Callable[[Any], bool]] = {
     bool: lambda v: isinstance(v, bool),
-    int: lambda v: _is_number(v) and float(v).is_integer(),
-    float: lambda v: _is_number(v) and math.isfinite(v),
+    int: lambda v: _is_number(v) and v == v // 1 and abs(v) < 2**63,  # NaN and infinity are equal to nothing here
+    float: lambda v: _is_number(v) and abs(v) < 2**63,
     str: lambda v: isinstance(v, str),
     _STRIDES: lambda v: isinstance(v, list | tuple) and all(type(s) is int for s in v),
 }

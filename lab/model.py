@@ -160,7 +160,10 @@ class PackTransformer(nn.Module):
             return x
         if self._dropout_streams is None:
             self._dropout_streams = [torch.Generator(x.device).manual_seed(3 + 10 * c.seed) for c in self.configs]
-        noise = [torch.rand(x.shape[1:], generator=g, device=x.device) for g in self._dropout_streams]
+        # Drawn for the model's whole length: how far a batch is cut depends on all arms, and must not reach an arm's stream.
+        batch, n, width = x.shape[1:]
+        shape = (batch, self.layout["position"][0][0], width)
+        noise = [torch.rand(shape, generator=g, device=x.device)[:, :n] for g in self._dropout_streams]
         return x * (torch.stack(noise) >= p) / (1 - p)
 
 

@@ -17,7 +17,8 @@ CONFIDENCE = 0.95
 class PairedDifference:
     """Mean of paired differences with its two-sided t interval, ``mean ± t_{n-1} s / √n``.
 
-    ``low`` and ``high`` are NaN for fewer than two pairs: one difference has no interval.
+    ``low`` and ``high`` are NaN where there is no interval: for fewer than two pairs, and where all differences are equal, which
+    says that accuracy is counted in steps, not that nothing varies.
     """
 
     mean: float
@@ -30,6 +31,8 @@ class PairedDifference:
         """In plain words, e.g. ``not distinguishable from 0 at n = 3``."""
         if self.n < 2:
             return f"no interval at n = {self.n}: it takes at least 2 seeds"
+        if math.isnan(self.low):
+            return f"no interval: all {self.n} differences are equal"
         if self.low <= 0 <= self.high:
             return f"not distinguishable from 0 at n = {self.n}"
         return f"{'above' if self.mean > 0 else 'below'} 0 at n = {self.n}"
@@ -46,8 +49,8 @@ def paired_difference(differences: Sequence[float], confidence: float = CONFIDEN
     mean = float(np.mean(differences))
     if n == 1:
         return PairedDifference(mean, math.nan, math.nan, 1)
-    if np.ptp(differences) == 0:  # scipy warns of a spread of zero; the interval is the point
-        return PairedDifference(mean, mean, mean, n)
+    if np.ptp(differences) < 1e-12:
+        return PairedDifference(mean, math.nan, math.nan, n)
     interval = stats.ttest_1samp(differences, 0.0).confidence_interval(confidence)
     return PairedDifference(mean, float(interval.low), float(interval.high), n)
 

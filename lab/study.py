@@ -35,9 +35,10 @@ class Study:
                 raise LabError(f"{name} is empty; a study needs at least one.", name)
         if self.base.position is Position.BASELINE:
             raise LabError("base is a baseline; a study takes the heat layer of its arms from it.", "base")
-        runs = len(self.configs())
+        # Counted before they are made: a slip of the keyboard must not fill the memory.
+        runs = len(self.positions) * len(self.alphas) * len(self.seeds) * (2 if self.permuted else 1)
         if runs > MAX_RUNS:
-            raise LabError(f"The study has {runs} runs; at most {MAX_RUNS} are allowed in one.", "seeds")
+            raise LabError(f"The study has up to {runs} runs; at most {MAX_RUNS} are allowed in one.", "seeds")
 
     def configs(self) -> tuple[RunConfig, ...]:
         """The runs, each once, seed by seed: the first seed's full picture comes before any second seed."""

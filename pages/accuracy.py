@@ -16,25 +16,30 @@ from lab.study import Study
 from lab.tasks import TaskError, get_task
 from lab.tasks.recipes import recipe
 from pages.parts import resources, shell, state, training
-from pages.parts.shown import heading, show
+from pages.parts.shown import heading, panels, show
 
 heading(
     "Accuracy by position",
-    "One press trains the same small Transformer eight times for each seed: without heat, and with the heat layer at each of "
-    "its seven places.",
+    "Press **Train**: the same small Transformer is trained without heat (the baseline) and with the heat layer at each of its "
+    "seven places, then compared on examples it has never seen.",
 )
 
 
 def controls() -> Study:
     """The controls of this page, and the study that they and the sidebar describe. Raises ConfigError, e.g. for α > 1/2."""
-    zeroth, first, second, third, fourth = st.columns([1, 1, 1, 1.3, 1.3], vertical_alignment="bottom")
+    zeroth, first, second, third, fourth = panels([1, 1, 1.1, 1.3, 1.3], least=150)
     task = get_task(state.values()["task"])
     sizes = list(task.info.sizes)
     if state.values()["size"] not in sizes:
         shell.own_size_and_budget(task.info.name)
     zeroth.selectbox("Size", sizes, **state.bound("size"), help=_SIZE_HELP, on_change=_budget)
     first.number_input(
-        "Seeds", 1, 20, step=1, **state.bound("seeds"), help="Each seed is another start and another order of the data."
+        "Seeds",
+        1,
+        20,
+        step=1,
+        **state.bound("seeds"),
+        help="Each seed is another random start and order of the data. With two or more, every mean gets its 95 % interval.",
     )
     second.number_input("Training steps", 1, link.MAX_STEPS, step=50, **state.bound("steps"))
     third.toggle(
@@ -84,7 +89,7 @@ def picture(study: Study, states: dict[str, RunState], results: dict[str, RunRes
     """The two figures, the learning curves and the tables, of what there is so far."""
     found = arms(results.values())
     if found:
-        left, right = st.columns(2, gap="medium")
+        left, right = panels([1, 1], least=360)
         with left:
             show(accuracy.by_position(found, found[0].results[0].chance), "by-position")
         with right:
@@ -131,13 +136,13 @@ def tables(study: Study, found: list[Arm], results: dict[str, RunResult]) -> Non
 
 def _row(arm: Arm) -> dict[str, str]:
     paired = arm.difference
-    interval = f"{100 * paired.low:+.1f} to {100 * paired.high:+.1f} pp" if paired and paired.n > 1 else "–"
+    interval = f"{100 * paired.low:+.1f} to {100 * paired.high:+.1f}" if paired and paired.n > 1 else "–"
     return {
         "position": arm.config.position.label + (" (permuted)" if arm.config.permuted else ""),
         "seeds": str(len(arm.results)),
         "mean accuracy": f"{arm.mean:.1%}",
-        "difference": f"{100 * paired.mean:+.1f} pp" if paired else "–",
-        "95 % interval": interval,
+        "difference (points)": f"{100 * paired.mean:+.1f}" if paired else "–",
+        "95 % interval (points)": interval,
         "in words": paired.verdict if paired else "what the others are compared with",
     }
 
@@ -164,9 +169,16 @@ def live() -> None:
         training.progress(study, states, results)
     training.failures(study, states)
     if not results and not still:
-        st.caption(
-            f"Nothing is trained yet for these settings. {len(keys)} runs of {study.base.steps} steps: every position at the first seed "
-            "comes first, so the whole picture is there early; results stay, also for the other pages."
+        seeds = len(study.seeds)
+        st.info(
+            f"Nothing is trained yet for these settings. **Train** starts {len(keys)} runs of {study.base.steps} steps"
+            f" ({len(keys) // seeds} for {'the one seed' if seeds == 1 else f'each of {seeds} seeds'}) and draws each as it ends:\n\n"
+            "1. the accuracy at every position, one mark a seed;\n"
+            "2. how far each position is from the baseline, and whether that could be chance;\n"
+            "3. the learning curves, and every number to download.\n\n"
+            "The first seed of every position comes first, so that the whole picture is there early. Results are kept: you can leave "
+            "this page, and the other pages show these models too.",
+            icon=":material/info:",
         )
     picture(study, states, results)
 

@@ -67,7 +67,8 @@ def trained(second: Any, third: Any) -> tuple[Any, str] | None:
 
 heading(
     "Commutator",
-    "Heat D mixes neighbours, attention P mixes whatever it looks at. `[D, P] = DP − PD` is zero where their order is free.",
+    "Heat D mixes neighbours, attention P mixes whatever it looks at. Does it matter which comes first? "
+    "Where `[D, P] = DP − PD` is zero, it does not.",
 )
 first, second, third = st.columns([2, 2, 3], vertical_alignment="bottom")
 kind = first.selectbox("Attention", list(NAMES), format_func=NAMES.__getitem__, **state.bound("attention"))
@@ -79,7 +80,7 @@ if made is not None:
     head, basis = made
     alpha = state.values()["alpha"]
     found = heads.disagreement(head, alpha)
-    left, middle, right = panels([3, 3, 4])
+    left, middle, right = panels([3, 3, 4], least=270)
     with left:
         show(commutator.attention(found.attention, NAMES[kind], basis), "attention")
     with middle:

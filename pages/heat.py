@@ -14,7 +14,7 @@ with told():
 if given is not None:
     values = state.values()
     left, right = panels([3, 2])
+    with right:  # first, because it is the lighter one: the browser draws it while the other is still on its way
+        show(smoothing.transfer(given, values["alpha"], values["heat_steps"]), "transfer")
     with left:
         show(smoothing.smoothing(given, values["alpha"], values["heat_steps"]), "smoothing")
-    with right:
-        show(smoothing.transfer(given, values["alpha"], values["heat_steps"]), "transfer")

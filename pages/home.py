@@ -21,7 +21,8 @@ with st.container(border=True, key="block"):
     if chosen is Position.BASELINE:
         st.markdown("**Baseline**: no heat layer. Choose a position in the sidebar to see where it would sit.")
     st.caption(
-        "D is the heat layer, h a token's vector, a the attention's output. The list of seven is this project's reading: "
+        "D is the heat layer, h a token's vector, a the attention's output, LN layer "
+        "normalisation, FFN the feed-forward network. The list of seven is this project's reading: "
         "the paper's own could not be read in full. The two numbers above are its authors' report, not results of this lab."
     )
 

@@ -8,7 +8,7 @@ import streamlit as st
 
 from lab.tasks import Task, TaskData, available, get_task
 from pages.parts import own_data, shell, state
-from pages.parts.shown import heading, told
+from pages.parts.shown import heading, panels, told
 
 EXAMPLES = 3
 MOST_SHOWN = 400
@@ -68,7 +68,7 @@ def card(task: Task, size: str) -> None:
     )
 
 
-left, right = st.columns([3, 2], gap="large")
+left, right = panels([3, 2], least=360)
 with left, told():
     chosen = get_task(state.values()["task"])
     sizes = list(chosen.info.sizes)

@@ -79,6 +79,8 @@ def test_study_writes_every_run_and_says_what_the_differences_are(cache, tmp_pat
         (("run", "--set", "width=33"), ("width", "heads")),
         (("run", "--set", "colour=red"), ("colour", "width")),
         (("run", "--set", "width"), ("FIELD=VALUE",)),
+        (("run", "--set", "seed=1"), ("seed", "--seed")),
+        (("study", "--set", "alpha=0.1"), ("alpha", "--alpha")),
         (("run", "--position", "nowhere"), ("position", "after_embedding")),
         (("run", "--steps", "0"), ("steps", "1")),
         (("run", "--size", "vast"), ("size", "mini")),

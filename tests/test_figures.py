@@ -68,6 +68,10 @@ def test_every_figure_says_what_it_is(name: str) -> None:
     assert figure.title
     assert figure.guide.endswith(".")
     assert figure.alt.endswith(".")
+    if isinstance(figure.chart, dict):
+        assert {"rows", "zones"} == set(figure.chart["datasets"])
+        assert "Infinity" not in figure.chart["datasets"]["rows"].to_json()
+        return
     titles = [
         a.title.text
         for a in (*figure.chart.select_xaxes(), *figure.chart.select_yaxes())
@@ -103,6 +107,24 @@ def test_frames_are_the_heat_steps_that_the_slider_names() -> None:
         expected = heat_steps(x, 0.3, int(frame.name)).numpy().T
         np.testing.assert_allclose(np.asarray(frame.data[0].z), expected, atol=1e-5)
         assert frame.data[0].z.dtype == np.float32
+
+
+def test_the_transfer_figure_holds_the_transfer_function_and_stands_while_alpha_moves() -> None:
+    one, other = (smoothing.transfer(TEXT, alpha, 3).chart for alpha in (0.2, 0.6))
+    assert {**one, "datasets": None} == {**other, "datasets": None}  # or the browser makes the chart anew
+    rows, zones = other["datasets"]["rows"], other["datasets"]["zones"]
+    n = len(TEXT.x)
+    np.testing.assert_allclose(rows["one"], transfer_function(n, 0.6, allow_unstable=True).numpy(), atol=1e-12)
+    ratio = np.abs(transfer_function(n, 0.6, 3, allow_unstable=True).numpy())
+    seen = rows["after"] > rows["low"]
+    np.testing.assert_allclose((rows["after"] / rows["before"])[seen], ratio[seen], rtol=1e-9)
+    assert [(words.split()[0], reached) for words, reached in zip(zones["words"], zones["reached"], strict=True)] == [
+        ("smoothing:", False),
+        ("ringing", False),
+        ("unstable", True),
+    ]
+    written = str({**one, "datasets": None})
+    assert all(title in written for title in ("cosine mode k (slow → fast)", "'factor'", "amplitude (rms)"))
 
 
 def test_signed_figures_are_symmetric_about_zero() -> None:

@@ -206,3 +206,11 @@ def test_dropout_drops_the_same_units_in_every_arm_of_a_seed():
     logits = pack(tokens(3))
     torch.testing.assert_close(logits[0], logits[1])
     assert not torch.allclose(logits[0], logits[2])
+
+
+def test_dropout_does_not_depend_on_how_far_a_batch_is_padded():
+    cfg, x = config(Position.AFTER_FFN, seed=3, dropout=0.5), tokens(n=6)
+    lengths = torch.tensor([[6, 4, 2, 5]])
+    short = model(cfg).train()(x, lengths)
+    padded = model(cfg).train()(torch.nn.functional.pad(x, (0, LENGTH - 6)), lengths)
+    torch.testing.assert_close(short, padded)

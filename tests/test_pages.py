@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,7 +47,11 @@ def opened(page: str, **params: str) -> AppTest:
 
 
 def figures(app: AppTest) -> int:
-    return len(app.get("plotly_chart"))
+    return len(charts(app))
+
+
+def charts(app: AppTest) -> list[Any]:
+    return [*app.get("plotly_chart"), *app.get("vega_lite_chart")]
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -55,7 +60,7 @@ def test_every_page_opens_with_its_figures_and_their_words(page: str) -> None:
     assert len(app.title) == 1
     assert not app.error
     assert figures(app) == FIGURES.get(page, 0)
-    for chart in app.get("plotly_chart"):
+    for chart in charts(app):
         assert len(chart.proto.alt) > 40
 
 

@@ -47,9 +47,12 @@ def test_one_pair_has_no_interval_and_none_is_an_error():
         paired_difference([])
 
 
-def test_equal_differences_have_an_interval_without_width():
+def test_equal_differences_claim_nothing():
     same = paired_difference([0.02, 0.02, 0.02])
-    assert same.low == same.high == same.mean == pytest.approx(0.02)
+    assert same.mean == pytest.approx(0.02)
+    assert math.isnan(same.low)
+    assert math.isnan(same.high)
+    assert same.verdict == "no interval: all 3 differences are equal"
 
 
 def test_verdicts_in_words():

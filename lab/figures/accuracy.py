@@ -109,7 +109,8 @@ def by_position(arms: Sequence[Arm], chance: float) -> Figure:
     return Figure(
         alt.layer(*layers).properties(height=_HEIGHT if not controlled else _HEIGHT + 90),
         title="Accuracy by position",
-        guide=f"One mark for each seed, a bar at their mean, a line at the baseline's mean. Chance is {chance:.1%}.{hollow}",
+        guide=f"Further right is better. One mark for each seed, a coloured bar at their mean; the grey line is the baseline's mean. "
+        f"Guessing would give {chance:.1%}.{hollow}",
         alt=f"Held-out accuracy by position of the heat layer: {spoken}.",
         basis=_basis(arms),
     )
@@ -136,9 +137,9 @@ def difference(arms: Sequence[Arm]) -> Figure:
     tooltip = [
         "position",
         "control",
-        alt.Tooltip("difference", format="+.1f", title="mean difference (pp)"),
-        alt.Tooltip("low", format="+.1f", title="95 % from (pp)"),
-        alt.Tooltip("high", format="+.1f", title="to (pp)"),
+        alt.Tooltip("difference", format="+.1f", title="mean difference (points)"),
+        alt.Tooltip("low", format="+.1f", title="95 % from (points)"),
+        alt.Tooltip("high", format="+.1f", title="to (points)"),
         "n",
         "verdict",
     ]
@@ -171,8 +172,8 @@ def difference(arms: Sequence[Arm]) -> Figure:
             height=_HEIGHT if not controlled else _HEIGHT + 90
         ),
         title="Mean difference to the baseline",
-        guide="Seed by seed against the baseline of the same seed; the bar is the 95 % paired t interval. "
-        "A bar across 0: not distinguishable at this n.",
+        guide="Each seed is compared with the baseline of the same seed: the mark is the mean difference, the bar its 95 % interval "
+        "(paired t). A bar across 0 could be chance; more seeds make it shorter.",
         alt=f"Mean paired difference in accuracy to the baseline: {spoken}.",
         basis=_basis(arms),
     )
@@ -242,8 +243,8 @@ def curves(runs: Mapping[RunConfig, Iterable[CurvePoint]], quantity: str = "accu
     return Figure(
         alt.layer(thin, strong).add_params(highlight).properties(height=300),
         title="Learning curves",
-        guide="Strong: mean over seeds; thin: each seed. An early gap that closes is a faster start, not a better end. "
-        "Click a name to single it out.",
+        guide="Strong: the mean over seeds; thin: each seed. A gap that closes again is a faster start, not a better end. "
+        "Click a name in the legend to single it out.",
         alt=f"Learning curves, {title} against training step, for {len(runs)} runs.",
         basis="one seed" if n == 1 else f"{n} seeds",
     )

@@ -93,7 +93,8 @@ def depth(results: Mapping[Position, RunResult]) -> Figure:
             margin={"t": 84, "l": 64},
         ),
         title="Energy through the depth of trained models",
-        guide="Low: neighbouring tokens have become alike. Compare each position with the baseline at the same depth.",
+        guide="Low: neighbouring tokens have become alike. LN: layer normalisation; FFN: feed-forward network. "
+        "Compare each position with the baseline at the same depth.",
         alt=f"Mean Dirichlet energy per token of held-out {one.task} after the embedding and each block, for "
         + ", ".join(p.label for p in results)
         + ".",

@@ -32,7 +32,8 @@ LAYOUT: dict[str, Any] = {
 class Figure:
     """A chart that cannot go without its words. Raises ValueError where one is missing, an axis title included.
 
-    ``chart`` is a Plotly figure, or an Altair chart where curves grow while one watches.
+    ``chart`` is a Plotly figure; an Altair chart where curves grow while one watches; or what such a chart comes to, a
+    Vega-Lite specification with its ``datasets``, where it must be redrawn while a slider moves.
     """
 
     chart: Any

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
+import altair as alt
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from lab import modes
-from lab.figures.figure import LOG_AXIS, Figure, chart
+from lab.figures.figure import Figure, chart
 from lab.figures.palette import ACCENT, BLUE, DIVERGING, INK, ORANGE, VERMILLION
 from lab.representations import Representations
 
@@ -20,8 +23,11 @@ MAX_DIM = 16
 NAMED_TOKENS = 40
 """Up to this many tokens are named on the axis."""
 
-MAX_CELLS = 40_000
+MAX_CELLS = 24_000
 """In all frames together: what is sent at every move of a slider must stay small."""
+
+MAX_FELT = 50
+"""About as many cosine modes answer the pointer with their numbers: each is a mark of its own, drawn anew as α moves."""
 
 HEIGHT = 500
 LOWEST, HIGHEST = -1.5, 1.12
@@ -137,77 +143,107 @@ def transfer(given: Representations, alpha: float, steps: int) -> Figure:
     found = modes.spectrum(given.x)
     before, after = modes.amplitude(found), modes.amplitude(found * many[:, None])
     floor = max(float(before.max()) * 1e-5, 1e-300)
-    top = 4 * max(float(before.max()), float(after.max()), floor)
-    lower = {"type": "scatter", "mode": "lines", "xaxis": "x2", "yaxis": "y2"}
-    blue = {"type": "scatter", "mode": "lines"}
-    shown = np.clip(many, LOWEST, HIGHEST)
-    several = {"name": f"{steps} steps", "line": {"color": BLUE, "width": 1.5, "dash": "dot"}, **blue}
-    traces: list[dict[str, Any]] = [
-        {"y": one, "name": "1 step", "line": {"color": BLUE, "width": 2.5}, **blue},
-        *([{"y": shown, **several}] if steps > 1 else []),
-        {"y": np.maximum(before, floor), "name": "before", "line": {"color": INK, "width": 1.5}, **lower},
-        {"y": np.maximum(after, floor), "name": "after", "line": {"color": ACCENT, "width": 2}, **lower},
-        _zone_names(n, alpha),
-        _curve_names(n, floor, top),
-    ]
-    amplitude = {
-        "title": {"text": "amplitude (rms)"},
-        **LOG_AXIS,
-        "nticks": 4,
-        "range": np.log10([floor, top]).tolist(),
-    }
+    rows = pd.DataFrame(
+        {
+            "mode": np.arange(n),
+            "felt": np.arange(n) % max(1, n // MAX_FELT) == 0,
+            "one": one,
+            "many": np.clip(many, LOWEST, HIGHEST) if steps > 1 else np.full(n, np.nan),
+            "before": np.maximum(before, floor),
+            "after": np.maximum(after, floor),
+            "low": floor,
+            "high": 4 * max(float(before.max()), float(after.max()), floor),
+        }
+    )
+    zones = pd.DataFrame(
+        {
+            "at": [low for _, low, _ in _ZONES],
+            "words": [words for *_, words in _ZONES],
+            "reached": [name == regime(alpha) for name, *_ in _ZONES],
+        }
+    )
     return Figure(
-        chart(
-            HEIGHT,
-            traces,
-            xaxis={"anchor": "y", "showticklabels": False, "ticks": "", "matches": "x2"},
-            xaxis2={
-                "anchor": "y2",
-                "title": {"text": "cosine mode k (slow → fast)", "standoff": 6},
-                "range": [0, n - 1],
-            },
-            yaxis={"domain": [0.48, 1], "title": {"text": "factor"}, "range": [LOWEST, HIGHEST], "dtick": 0.5},
-            yaxis2={"domain": [0, 0.42], **amplitude},
-            margin={"t": 10, "l": 66},
-            shapes=_BANDS,
-            showlegend=False,
-        ),
+        {**_transfer_chart(), "datasets": {"rows": rows, "zones": zones}},
         title="What a step does to each frequency",
-        guide="Above: the factor that multiplies each cosine mode"
+        guide="A cosine mode is a wave along the tokens. Above: the factor that multiplies it at each step"
         + (f" (dotted: after {steps} steps)" if steps > 1 else "")
-        + ". Below: how much of each mode there is.",
+        + ". Below: its amplitude, the root mean square over the dimensions.",
         alt=f"Transfer function of the heat step at α = {alpha:g}, from 1 at the slowest mode to {one[-1]:.2f} at the fastest: "
         f"{_effect(alpha)} Below it the spectrum of {given.what} before and after {steps} steps.",
         basis=given.basis,
     )
 
 
-# The bands of the factor's axis and their names. Text is drawn as a trace: annotations are measured one by one, slowly.
+# The bands of the factor's axis and their names.
 _ZONES = (
     ("smoothing", 0.0, "smoothing: the mode shrinks"),
     ("ringing", -1.0, "ringing (α > 1/4): flips its sign each step"),
     ("unstable", LOWEST, "unstable (α > 1/2): grows"),
 )
-_BAND = {"type": "rect", "xref": "paper", "yref": "y", "x0": 0, "x1": 1, "line": {"width": 0}, "layer": "below"}
-_BANDS = [
-    {"y0": -1, "y1": 0, "fillcolor": ORANGE, "opacity": 0.18, **_BAND},
-    {"y0": LOWEST, "y1": -1, "fillcolor": VERMILLION, "opacity": 0.25, **_BAND},
-]
-_WORDS = {"type": "scatter", "mode": "text", "hoverinfo": "skip", "cliponaxis": False}
+_BANDS = ((-1.0, 0.0, ORANGE, 0.18), (LOWEST, -1.0, VERMILLION, 0.25))
 
 
-def _zone_names(n: int, alpha: float) -> dict[str, Any]:
-    """Each zone's name in its band; the one that α reaches in bold."""
-    names = [f"<b>{words}</b>" if name == regime(alpha) else words for name, _, words in _ZONES]
-    at = {"x": [0.01 * (n - 1)] * 3, "y": [low for _, low, _ in _ZONES]}
-    return {"text": names, "textposition": "top right", "textfont": {"size": 11}, **at, **_WORDS}
+@lru_cache(maxsize=1)
+def _transfer_chart() -> dict[str, Any]:
+    """The chart without its numbers, as Vega-Lite: it stands while α moves, so that the browser only exchanges the numbers.
 
-
-def _curve_names(n: int, low: float, high: float) -> dict[str, Any]:
-    """The names of the two spectra, in the corners that they leave free."""
-    at = {"x": [0.99 * (n - 1), 0.01 * (n - 1)], "y": [high, low], "xaxis": "x2", "yaxis": "y2"}
-    colours = {"textfont": {"size": 12, "color": [INK, ACCENT]}, "textposition": ["bottom left", "top right"]}
-    return {"text": ["before", "after"], **at, **colours, **_WORDS}
+    Whatever depends on α or on the tokens is therefore in the two tables, the ends of the axes too.
+    """
+    x = alt.X("mode:Q", title="cosine mode k (slow → fast)", scale=alt.Scale(nice=False, zero=False))
+    factor = alt.Scale(domain=[LOWEST, HIGHEST], nice=False)
+    y = alt.Y(
+        "one:Q", title="factor", scale=factor, axis=alt.Axis(values=[-1.5, -1, -0.5, 0, 0.5, 1], format="~g", grid=True)
+    )
+    log = alt.Y(
+        "before:Q",
+        title="amplitude (rms)",
+        scale=alt.Scale(type="log", nice=False),
+        axis=alt.Axis(tickCount=5, format="~g", grid=True),
+    )
+    rows = alt.Chart(alt.NamedData("rows"))
+    hover = [
+        alt.Tooltip("mode:Q", title="cosine mode"),
+        alt.Tooltip("one:Q", format=".3f", title="factor of 1 step"),
+        alt.Tooltip("before:Q", format=".3g", title="amplitude before"),
+        alt.Tooltip("after:Q", format=".3g", title="amplitude after"),
+    ]
+    feeler = rows.transform_filter("datum.felt").mark_rule(opacity=0, strokeWidth=8, aria=False)
+    first = rows.transform_filter("datum.mode === 0")
+    written: dict[str, Any] = {"fontSize": 12, "baseline": "bottom"}
+    bands = [
+        alt.Chart(alt.NamedData("zones"))
+        .transform_filter(f"datum.at === {low}")
+        .mark_rect(color=colour, opacity=opacity, aria=False)
+        .encode(x=alt.value(0), x2=alt.value("width"), y=alt.Y("at:Q", scale=factor), y2=alt.Y2Datum(high))
+        for low, high, colour, opacity in _BANDS
+    ]
+    names = (
+        alt.Chart(alt.NamedData("zones"))
+        .mark_text(align="left", dx=4, dy=-2, color=INK, fontWeight=alt.expr("datum.reached ? 700 : 400"), **written)
+        .encode(x=alt.value(0), y=alt.Y("at:Q", scale=factor), text="words:N")
+    )
+    above = alt.layer(
+        *bands,
+        rows.mark_line(color=BLUE, strokeWidth=2.5, clip=True, aria=False).encode(x=x.axis(None), y=y),
+        rows.mark_line(color=BLUE, strokeWidth=1.5, strokeDash=[2, 3], aria=False).encode(x=x.axis(None), y="many:Q"),
+        names,
+        feeler.encode(x=x.axis(None), y=alt.YDatum(LOWEST), y2=alt.Y2Datum(HIGHEST), tooltip=hover),
+    )
+    below = alt.layer(
+        # Draws nothing: it holds the ends of the axis.
+        first.mark_rule(opacity=0, aria=False).encode(x=x, y=alt.Y("low:Q"), y2="high:Q"),
+        rows.mark_line(color=INK, strokeWidth=1.5, aria=False).encode(x=x, y=log),
+        rows.mark_line(color=ACCENT, strokeWidth=2, aria=False).encode(x=x, y="after:Q"),
+        first.mark_text(align="right", dx=-4, dy=16, text="before", color=INK, **written).encode(
+            x=alt.value("width"), y=alt.value(0)
+        ),
+        first.mark_text(align="left", dx=4, dy=-4, text="after", color=ACCENT, **written).encode(
+            x=alt.value(0), y=alt.value("height")
+        ),
+        feeler.encode(x=x, y="low:Q", y2="high:Q", tooltip=hover),
+    )
+    both = alt.vconcat(above.properties(height=235), below.properties(height=170), spacing=12)
+    return both.to_dict()
 
 
 def regime(alpha: float) -> str:

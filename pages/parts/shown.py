@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from html import escape
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -23,6 +24,9 @@ _HELP = {
     "data": "The data as it is.",
     "your data": "The file you uploaded; a link cannot carry it.",
 }
+_UNSEEN = "position:absolute;width:1px;height:1px;margin:0;overflow:hidden;clip-path:inset(50%);white-space:nowrap"
+"""For those who listen to the page."""
+
 _CONFIG = {
     "displaylogo": False,
     "responsive": True,
@@ -40,7 +44,10 @@ def show(figure: Figure, key: str) -> None:
         if type(figure.chart).__module__.startswith("plotly"):
             st.plotly_chart(figure.chart, theme="streamlit", config=_CONFIG, key=f"chart-{key}", alt=figure.alt)
         else:
-            st.altair_chart(figure.chart, key=f"chart-{key}", alt=figure.alt)
+            # Another alt makes this chart anew, as other numbers do not: what changes with them is told beside it.
+            draw = st.vega_lite_chart if isinstance(figure.chart, dict) else st.altair_chart
+            draw(figure.chart, key=f"chart-{key}", alt=f"{figure.title}; described in the text that follows.")
+            st.html(f'<p style="{_UNSEEN}">{escape(figure.alt)}</p>')
         st.caption(figure.guide)
 
 
