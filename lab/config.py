@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
@@ -141,9 +140,11 @@ def _typed(name: str, hint: object, value: object) -> object:
         try:
             return Position(str(value))
         except ValueError:
-            raise ConfigError(f"position is {value!r}; it must be one of {', '.join(Position)}.", name) from None
+            raise ConfigError(
+                f"position is {repr(value)[:40]}; it must be one of {', '.join(Position)}.", name
+            ) from None
     if not _FITS[hint](value):
-        raise ConfigError(f"{name} is {value!r}; it must be {_DESCRIPTIONS[hint]}.", name)
+        raise ConfigError(f"{name} is {repr(value)[:40]}; it must be {_DESCRIPTIONS[hint]}.", name)
     return _CANONICAL.get(hint, lambda v: v)(value)
 
 

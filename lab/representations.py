@@ -30,7 +30,7 @@ class Representations:
 
 
 def of_text(text: str, seed: int) -> Representations:
-    """Byte embeddings of a freshly initialised table, N(0, 1): the same byte has the same vector wherever it stands."""
+    """Byte embeddings of a freshly initialised model, N(0, 1), places aside: the same byte has the same vector wherever it stands."""
     data = text.encode("utf-8", errors="replace")
     if len(data) < 2:
         raise LabError(f"The text has {len(data)} bytes; it must have at least 2, a token each.", "text")
@@ -73,7 +73,9 @@ def of_embedding(
     tokens = task.encode(typed)
     longest = len(arrays["position"])
     if len(tokens) > longest:
-        raise LabError(f"The input has {len(tokens)} tokens; this model takes at most {longest}.", "expression")
+        raise LabError(
+            f"The input has {len(tokens)} tokens; the trained model takes at most {longest}, so shorten it.", "text"
+        )
     x = arrays["embedding"][tokens] + arrays["position"][: len(tokens)]
     state = "trained" if trained else "freshly initialised"
     what = f"{state} embeddings, {len(tokens)} tokens × {x.shape[1]} dimensions"

@@ -16,7 +16,7 @@ from lab.study import Study
 from lab.tasks import TaskError, get_task
 from lab.tasks.recipes import recipe
 from pages.parts import resources, shell, state, training
-from pages.parts.shown import heading, panels, show
+from pages.parts.shown import heading, panels, plain, show
 
 heading(
     "Accuracy by position",
@@ -27,7 +27,7 @@ heading(
 
 def controls() -> Study:
     """The controls of this page, and the study that they and the sidebar describe. Raises ConfigError, e.g. for α > 1/2."""
-    zeroth, first, second, third, fourth = panels([1, 1, 1.1, 1.3, 1.3], least=150)
+    zeroth, first, second, third, fourth = panels([1, 1, 1.1, 1.3, 1.3], least=150, align="bottom")
     task = get_task(state.values()["task"])
     sizes = list(task.info.sizes)
     if state.values()["size"] not in sizes:
@@ -58,6 +58,9 @@ def controls() -> Study:
     return Study(base, tuple(Position), (values["alpha"],), seeds, values["permuted"], values["matched"])
 
 
+_STOP_HELP = (
+    "Runs that wait are dropped, those that train end at their next step. What is done is kept; what another study wants goes on."
+)
 _SIZE_HELP = (
     "mini: seconds a run on one core; small: minutes; full: the Long Range Arena's own size and recipe, for a GPU."
 )
@@ -73,14 +76,12 @@ def buttons(study: Study, states: dict[str, RunState]) -> None:
     """Train and Stop."""
     under_way = any(run.kind in training.UNDER_WAY for run in states.values())
     missing = sum(run.kind not in ("done", *training.UNDER_WAY) for run in states.values())
-    left, right, _ = st.columns([1.3, 1, 4])
+    row = st.container(horizontal=True)
     words = f"Train {missing} runs" if missing else "All runs trained" if not under_way else "Training …"
-    if left.button(
-        words, type="primary", disabled=not missing, icon=":material/play_arrow:", key="train", width="stretch"
-    ):
+    if row.button(words, type="primary", disabled=not missing, icon=":material/play_arrow:", key="train"):
         training.ask(study)
         st.rerun()
-    if under_way and right.button("Stop", icon=":material/stop:", key="stop", width="stretch"):
+    if under_way and row.button("Stop", icon=":material/stop:", key="stop"):
         training.stop(study)
         st.rerun()
 
@@ -185,4 +186,4 @@ def live() -> None:
 
 live()
 for notice in resources.store().notices()[-3:]:
-    st.caption(f"Store: {notice}")
+    st.caption(f"Store: {plain(notice)}")

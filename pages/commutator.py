@@ -41,7 +41,7 @@ def trained(second: Any, third: Any) -> tuple[Any, str] | None:
     """A head of the trained run that the sidebar describes; None, with a sentence, if it is not trained yet."""
     values = state.values()
     # Above 1/2 nothing is trained: the run at 1/4 is taken apart by an unstable heat step.
-    config = resources.run_config(values, alpha=values["alpha"] if values["alpha"] <= 0.5 else 0.25)
+    config = resources.run_config(values, alpha=values["alpha"] if values["alpha"] <= 0.5 else 0.25, permuted=False)
     arrays = resources.store().arrays(config.key)
     if arrays is None:
         sources.not_trained(config)

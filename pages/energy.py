@@ -36,7 +36,7 @@ with left, told():
     if given is not None:
         show(energy.decay(given, sorted(values["alphas"]), values["decay_steps"]), "decay")
 with right, told():
-    configs = {p: resources.run_config(values, position=p) for p in Position}
+    configs = {p: resources.run_config(values, position=p, permuted=False) for p in Position}
     found = resources.store().get_many(config.key for config in configs.values())
     results = {p: found[config.key] for p, config in configs.items() if config.key in found}
     if results:

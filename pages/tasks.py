@@ -54,11 +54,9 @@ def card(task: Task, size: str) -> None:
     numbers, examples, picture = facts(info.name, size)
     st.markdown(numbers)
     if picture is not None:
-        st.image(
-            picture,
-            caption="Held-out examples, those of one label together.",
-            width="stretch" if picture.shape[1] > 2 * picture.shape[0] else 420,
-        )
+        wide = picture.shape[1] > 2 * picture.shape[0]
+        with st.container(width="stretch" if wide else 420):
+            st.image(picture, caption="Held-out examples, those of one label together.", width="stretch")
     else:
         for text, label in examples:
             st.code(text, language=None, wrap_lines=True)

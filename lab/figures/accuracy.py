@@ -144,7 +144,7 @@ def difference(arms: Sequence[Arm]) -> Figure:
         "verdict",
     ]
     colour = alt.Color("position:N", scale=_COLOUR, legend=None)
-    title = "difference to the baseline (percentage points)"
+    title = "difference (percentage points)"
     bars = (
         alt.Chart(frame)
         .mark_rule(strokeWidth=2.5)
@@ -201,7 +201,9 @@ def curves(runs: Mapping[RunConfig, Iterable[CurvePoint]], quantity: str = "accu
     colour = alt.Color(
         "position:N",
         scale=_COLOUR,
-        legend=alt.Legend(title=None, orient="right", labelLimit=200, symbolStrokeWidth=3, symbolType="stroke"),
+        legend=alt.Legend(
+            title=None, orient="top", columns=2, symbolStrokeWidth=3, symbolType="stroke", symbolOpacity=1
+        ),
     )
     x = alt.X("step:Q", title="training step")
     y = alt.Y("value:Q", title=title, scale=alt.Scale(zero=False))
@@ -241,7 +243,7 @@ def curves(runs: Mapping[RunConfig, Iterable[CurvePoint]], quantity: str = "accu
     )
     n = int(mean_rows["n"].max()) if len(mean_rows) else 1
     return Figure(
-        alt.layer(thin, strong).add_params(highlight).properties(height=300),
+        alt.layer(thin, strong).add_params(highlight).properties(height=360),
         title="Learning curves",
         guide="Strong: the mean over seeds; thin: each seed. A gap that closes again is a faster start, not a better end. "
         "Click a name in the legend to single it out.",

@@ -66,7 +66,7 @@ def norms(found: Disagreement, alpha: float, basis: str) -> Figure:
             margin={"t": 24, "b": 52, "l": 72},
         ),
         title="How large, of what is possible",
-        guide="Bounds that no attention passes: 4α‖P‖₂ for the 2-norm, 4α for the ∞-norm (largest row sum).",
+        guide="Bounds that no attention passes: 4α‖P‖₂ for the 2-norm (largest stretch of a vector), 4α for the ∞-norm (largest row sum).",
         alt=f"At α = {alpha:g} the commutator reaches "
         + " and ".join(f"{s:.0%} of its {n} bound" for n, s in share.items())
         + ".",

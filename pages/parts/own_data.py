@@ -7,6 +7,7 @@ import streamlit as st
 
 from lab.tasks import lra_release, own_data
 from pages.parts import shell
+from pages.parts.shown import plain
 
 MOST_MB = 50
 
@@ -41,7 +42,7 @@ def upload() -> None:
             "label_column": other.selectbox("Label", names, index=_index(names, table.label_column), key="own_label"),
         }
         for problem in table.problems:
-            st.caption(problem)
+            st.caption(plain(problem))
         labels, ready = None, True
     if st.button("Make it a task", disabled=not ready, key="own_add", icon=":material/add:"):
         name = own_data.add(data, file.name, npy_labels=labels.getvalue() if labels else None, **columns)
@@ -68,13 +69,13 @@ def _added() -> None:
         )
         return
     told = own_data.report(name)
-    st.success(f"{told.title} is now the task {name}: {told.rows:,} rows read.", icon=":material/check:")
+    st.success(f"{plain(told.title)} is now the task {name}: {told.rows:,} rows read.", icon=":material/check:")
     balance = [{"class": label, "training": train, "held out": test} for label, (train, test) in told.classes.items()]
     st.dataframe(pd.DataFrame(balance), hide_index=True, key="own_balance", height=180)
     for reason, count in told.dropped.items():
-        st.caption(f"{count:,} rows left out: {reason}.")
+        st.caption(f"{count:,} rows left out: {plain(reason)}.")
     for remark in told.remarks:
-        st.caption(remark)
+        st.caption(plain(remark))
 
 
 def release_folder() -> None:

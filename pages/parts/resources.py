@@ -31,9 +31,16 @@ def engine() -> Engine:
     return client
 
 
-def run_config(values: dict[str, Any], **changes: Any) -> RunConfig:
-    """The run that the controls describe, with ``changes`` on top. Raises ConfigError, e.g. for α above 1/2."""
+def run_config(values: dict[str, Any], task: str | None = None, **changes: Any) -> RunConfig:
+    """The run that the controls describe, with ``changes`` on top. Raises ConfigError, e.g. for α above 1/2.
+
+    Of another ``task`` than the sidebar's it is the run that task recommends: its size and budget are not the sidebar's.
+    """
     from lab.tasks.recipes import recipe
 
-    names = ("task", "size", "alpha", "heat_steps", "position", "seed", "steps", "permuted", "matched")
-    return recipe(**{**{name: values[name] for name in names}, **changes})
+    asked = {name: values[name] for name in ("alpha", "heat_steps", "position", "seed", "permuted", "matched")}
+    if task is None or task == values["task"]:
+        asked |= {name: values[name] for name in ("task", "size", "steps")}
+    else:
+        asked["task"] = task
+    return recipe(**{**asked, **changes})

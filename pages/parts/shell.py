@@ -99,14 +99,17 @@ def _position(name: str) -> str:
     return f"{number} · {position.label}" if number else position.label
 
 
-def page_link(path: str, label: str, icon: str | None = None) -> None:
-    """A link to another page of the lab that keeps the state; ``path`` is its path in the address."""
-    st.page_link(PAGES[path], label=label, icon=icon, query_params=state.params())
+def page_link(path: str, label: str, icon: str | None = None, **changes: object) -> None:
+    """A link to another page of the lab that keeps the state but for ``changes``; ``path`` is its path in the address."""
+    params = link.write({**state.values(), **changes})
+    st.page_link(PAGES[path], label=label, icon=icon, query_params=params)
 
 
 def device() -> str:
     """What training will run on, in words, without loading torch."""
     build = metadata.version("torch")
+    if scheduler := os.environ.get("LAB_SCHEDULER"):
+        return f"Runs on: the cluster at {scheduler}"
     if "+cpu" not in build and shutil.which("nvidia-smi"):
         return "Runs on: NVIDIA GPU"
     return f"Runs on: CPU, {_cores()}"

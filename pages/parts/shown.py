@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import streamlit as st
 
@@ -51,13 +52,20 @@ def show(figure: Figure, key: str) -> None:
         st.caption(figure.guide)
 
 
-def panels(widths: Sequence[float], least: int = 320) -> Sequence[DeltaGenerator]:
+def panels(
+    widths: Sequence[float], least: int = 320, align: Literal["top", "center", "bottom"] = "top"
+) -> Sequence[DeltaGenerator]:
     """Columns for figures, side by side where each has ``least`` pixels and below one another where it has not."""
     key = f"panels-{least}"
     narrow = f".st-key-{key} [data-testid=stColumn]{{min-width:min(100%,{least}px)}}"
     st.html(f"<style>.st-key-{key} [data-testid=stHorizontalBlock]{{flex-wrap:wrap}}{narrow}</style>")
     with st.container(key=key):
-        return st.columns(widths, gap="medium")
+        return st.columns(widths, gap="medium", vertical_alignment=align)
+
+
+def plain(text: str) -> str:
+    """Text from a link, a file or an error, so that Markdown shows it as it is: no image, link, colour or formula comes of it."""
+    return re.sub(r"([\\\\`*_\[\]{}()<>#!$:~|&])", r"\\\1", text)
 
 
 @contextmanager
@@ -66,7 +74,7 @@ def told() -> Iterator[None]:
     try:
         yield
     except LabError as error:
-        st.error(str(error), icon=":material/error:")
+        st.error(plain(str(error)), icon=":material/error:")
 
 
 def heading(title: str, lead: str) -> None:

@@ -10,6 +10,7 @@ from lab import link, representations
 from lab.config import RunConfig
 from lab.positions import Position
 from lab.representations import Representations
+from lab.tasks import get_task
 from lab.uploads import MAX_BYTES, read_matrix
 from pages.parts import resources, shell, state
 
@@ -24,10 +25,6 @@ def chosen() -> Representations | None:
     source = first.selectbox(
         "Smooth", list(link.SOURCES), format_func=link.SOURCES.__getitem__, **state.bound("source")
     )
-    if source == "text":
-        text = second.text_input("Text: each byte is a token", **state.bound("text"), max_chars=link.MAX_TEXT)
-        third.caption(f"A fresh table of byte vectors, drawn with seed {values['seed']}.")
-        return representations.of_text(text, values["seed"])
     if source == "signal":
         second.slider("Noise (standard deviation)", 0.0, 2.0, step=0.05, **state.bound("noise"))
         third.number_input("Tokens", 16, 512, step=16, **state.bound("signal_tokens"))
@@ -42,6 +39,9 @@ def _of_task(source: str, second: Any, third: Any, values: dict[str, Any]) -> Re
     if source == "digit":
         typed = str(second.number_input("Held-out digit number", 0, link.MAX_DIGIT, step=1, **state.bound("digit")))
         kinds, task = list(link.WEIGHTS), "digits"
+    elif source == "text":
+        typed = second.text_input("Text: each byte is a token", **state.bound("text"), max_chars=link.MAX_TEXT)
+        kinds, task = ["fresh", "trained"], "text"
     else:
         typed = second.text_input(
             "Expression: MIN, MAX, MED, SM and digits", **state.bound("expression"), max_chars=link.MAX_TEXT
@@ -52,10 +52,12 @@ def _of_task(source: str, second: Any, third: Any, values: dict[str, Any]) -> Re
     weights = third.selectbox("As", kinds, format_func=link.WEIGHTS.__getitem__, **state.bound("weights"))
     if weights == "raw":
         return representations.of_pixels(typed)
+    if weights == "fresh" and source == "text":
+        return representations.of_text(typed, values["seed"])
     if weights == "fresh":
         config = resources.run_config(values, task=task, position=Position.BASELINE, alpha=0.0)
         return representations.of_embedding(typed, config, _fresh(config), trained=False)
-    config = resources.run_config(values, task=task)
+    config = resources.run_config(values, task=task, permuted=False)
     arrays = resources.store().arrays(config.key)
     if arrays is None:
         not_trained(config)
@@ -66,7 +68,17 @@ def _of_task(source: str, second: Any, third: Any, values: dict[str, Any]) -> Re
 def not_trained(config: RunConfig) -> None:
     """Say that a run is not there yet, and the way to train it."""
     st.info(f"No trained run yet for {config.task}, {config.label}, seed {config.seed}, {config.steps} training steps.")
-    shell.page_link("accuracy", "Train it on the page Accuracy by position", ":material/arrow_forward:")
+    if reason := get_task(config.task).unavailable(config.size):
+        st.caption(reason)
+    else:
+        shell.page_link(
+            "accuracy",
+            "Train it on the page Accuracy by position",
+            ":material/arrow_forward:",
+            task=config.task,
+            size=config.size,
+            steps=config.steps,
+        )
 
 
 @st.cache_data(show_spinner="Initialising the model …", max_entries=16)

@@ -15,6 +15,7 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from lab import link
+from pages.parts.shown import plain
 
 VALUES, PROBLEMS = "lab_values", "lab_link_problems"
 MOST_PROBLEMS = 4
@@ -62,7 +63,7 @@ def show_problems() -> None:
     """One sentence for each thing in the link that could not be used, until a control is moved."""
     problems = st.session_state[PROBLEMS]
     for problem in problems[:MOST_PROBLEMS]:
-        st.warning(problem, icon=":material/link_off:")
+        st.warning(plain(problem), icon=":material/link_off:")
     if len(problems) > MOST_PROBLEMS:
         st.warning(
             f"The link has {len(problems) - MOST_PROBLEMS} more fields that cannot be used.", icon=":material/link_off:"

@@ -11,9 +11,10 @@ from lab.engine.estimate import in_words, seconds_left
 from lab.results import RunResult
 from lab.study import Study
 from pages.parts import resources
+from pages.parts.shown import plain
 
 MINE = "lab_requests"
-"""In the session: the request by which it asked for each study, so that it can take it back."""
+"""In the session: the requests by which it asked for each study, so that it can take them back."""
 
 MOST_SHOWN = 8
 UNDER_WAY = ("running", "queued")
@@ -22,16 +23,26 @@ UNDER_WAY = ("running", "queued")
 def ask(study: Study) -> None:
     """Ask the engine for what the store lacks of a study."""
     request = resources.engine().request(study, label=study.key)
-    st.session_state.setdefault(MINE, {})[study.key] = request
+    st.session_state.setdefault(MINE, {}).setdefault(study.key, []).append(request)
+
+
+def mine(study: Study) -> list[str]:
+    """This session's open requests of a study."""
+    asked = set(st.session_state.get(MINE, {}).get(study.key, ()))
+    return [request for request in _open(study) if request in asked]
 
 
 def stop(study: Study) -> None:
-    """Take back this session's request; one that was made elsewhere, or before a reload, if it has none."""
-    engine = resources.engine()
-    mine = st.session_state.get(MINE, {}).pop(study.key, None)
-    ours = [request.id for request in engine.open_requests() if request.label == study.key]
-    for request in [mine] if mine in ours else ours:
-        engine.stop(request)
+    """Take back this session's requests of a study; after a reload, which forgets whose they are, all of this study's.
+
+    Other studies that want some of its runs keep them.
+    """
+    for request in mine(study) or _open(study):
+        resources.engine().stop(request)
+
+
+def _open(study: Study) -> list[str]:
+    return [request.id for request in resources.engine().open_requests() if request.label == study.key]
 
 
 def progress(study: Study, states: Mapping[str, RunState], results: Mapping[str, RunResult]) -> None:
@@ -66,7 +77,7 @@ def failures(study: Study, states: Mapping[str, RunState]) -> None:
     for run in study.configs():
         if states[run.key].kind == "failed":
             st.error(
-                f"{run.label}, seed {run.seed}, failed: {states[run.key].cause} The other runs are kept.",
+                f"{run.label}, seed {run.seed}, failed: {plain(states[run.key].cause)} The other runs are kept.",
                 icon=":material/error:",
             )
 
