@@ -48,7 +48,7 @@ class DepthProfile:
 
     ``energy`` is the Dirichlet energy per token and ``power`` the squared norm per token, after the embedding and after every block
     (layers + 1 values each, means over examples); ``swap`` the order swap in every attention layer, measured in every arm with one and the
-    same heat step (:data:`SWAP_ALPHA`), so that arms compare.
+    same heat step (:data:`SWAP_ALPHA`), so that arms compare. It is empty where sequences are too long to form attention whole.
     """
 
     energy: tuple[float, ...]
@@ -111,8 +111,8 @@ class RunResult:
             "accuracy": self.accuracy,
             "chance": self.chance,
             "loss": self.curve[-1].loss,
-            "energy": self.energy[-1],
-            "chi": self.swap[0].chi,
+            "energy_last_block": self.energy[-1],
+            "chi_first_layer": self.swap[0].chi if self.swap else None,
             "parameters": self.parameters,
             "n_test": self.n_test,
             "seconds": round(self.seconds, 3),

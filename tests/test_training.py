@@ -105,6 +105,31 @@ def test_a_memory_mapped_split_is_read_where_it_lies(tmp_path):
     assert np.array_equal(tokens[0].numpy(), rows[[3, 1]])
 
 
+def test_a_profile_is_the_mean_over_its_examples_however_they_are_cut_up(monkeypatch):
+    from lab import measures
+    from lab.model import PackTransformer
+
+    arms = [RunConfig(task="listops", width=8, position=p) for p in (Position.BASELINE, Position.AFTER_FFN)]
+    data = get_task("listops").load("mini")
+    split = DeviceSplit(data.test, torch.device("cpu"))
+    model = PackTransformer(arms, data.vocabulary, data.length, data.classes)
+    whole = measures.depth_profile(model, split)
+    alone = measures.depth_profile(PackTransformer(arms[1:], data.vocabulary, data.length, data.classes), split)[0]
+    # three examples at a time for a pack of two; the number of examples stays what it was
+    monkeypatch.setattr(measures, "MEASURED_ENTRIES", data.length**2 * 2 * 2 * 3)
+    monkeypatch.setattr(measures, "MEASURED_EXAMPLES", 6)
+    few = measures.depth_profile(model, split)
+    monkeypatch.setattr(measures, "MEASURED_ENTRIES", 2**24)
+    at_once = measures.depth_profile(model, split)
+    for a, b in ((few[1], at_once[1]), (whole[1], alone)):
+        assert a.energy == pytest.approx(b.energy, rel=1e-5)
+        assert a.power == pytest.approx(b.power, rel=1e-5)
+        assert [s.chi for s in a.swap] == pytest.approx([s.chi for s in b.swap], rel=1e-4)
+    assert few[1].energy != pytest.approx(whole[1].energy, rel=1e-5)
+    monkeypatch.setattr(measures, "MOST_ENTRIES", 1)
+    assert measures.depth_profile(model, split)[0].swap == ()
+
+
 def pack_of_24():
     arms = [
         RunConfig(**{**SMALL, "steps": 50, "eval_every": 50, "seed": s, "position": p})
