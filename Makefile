@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PORT ?= 8501
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help lab install test lint types contract unit pages-test browser-test bench clean
+.PHONY: help lab install test lint types contract unit clean
 
 help: ## what there is to make
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'

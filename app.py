@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from pages.parts import shell, state
+from pages.parts import resources, shell, state
 from pages.parts.shown import told
 
 st.set_page_config("Diffusion Placement Lab", page_icon="pages/parts/icon.svg", layout="wide")
@@ -20,7 +20,9 @@ shell.PAGES.update({page.url_path or "home": page for page in PAGES})
 page = st.navigation(PAGES, position="hidden")
 
 state.restore()
-shell.sidebar()
+with told():
+    shell.sidebar()
 state.show_problems()
 with told():
     page.run()
+resources.go_on()

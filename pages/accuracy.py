@@ -58,9 +58,7 @@ def controls() -> Study:
     return Study(base, tuple(Position), (values["alpha"],), seeds, values["permuted"], values["matched"])
 
 
-_STOP_HELP = (
-    "Runs that wait are dropped, those that train end at their next step. What is done is kept; what another study wants goes on."
-)
+_STOP_HELP = "Runs that wait are dropped, those that train end at their next step. What is done is kept; what another study wants goes on."
 _SIZE_HELP = (
     "mini: seconds a run on one core; small: minutes; full: the Long Range Arena's own size and recipe, for a GPU."
 )

@@ -76,7 +76,7 @@ def by_position(arms: Sequence[Arm], chance: float) -> Figure:
     x = alt.X("accuracy:Q", title="held-out accuracy (%)", scale=alt.Scale(zero=False, padding=12, nice=False))
     seeds = (
         alt.Chart(points)
-        .mark_point(size=70, strokeWidth=1.8, filled=True, strokeOpacity=1)
+        .mark_point(size=70, strokeWidth=1.8, filled=True, opacity=1)
         .encode(
             x=x,
             y=_Y,
@@ -89,7 +89,7 @@ def by_position(arms: Sequence[Arm], chance: float) -> Figure:
     )
     mean = (
         alt.Chart(means)
-        .mark_tick(thickness=3, size=26 if not controlled else 13)
+        .mark_tick(thickness=3, opacity=1, size=26 if not controlled else 13)
         .encode(
             x="mean:Q",
             y=_Y,
@@ -152,7 +152,7 @@ def difference(arms: Sequence[Arm]) -> Figure:
     )
     dots = (
         alt.Chart(frame)
-        .mark_point(size=95, strokeWidth=1.8, filled=True, strokeOpacity=1)
+        .mark_point(size=95, strokeWidth=1.8, filled=True, opacity=1)
         .encode(
             x=alt.X("difference:Q", title=title),
             y=_Y,

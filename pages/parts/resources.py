@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -29,6 +31,21 @@ def engine() -> Engine:
     client = Engine(store())
     client.resume()
     return client
+
+
+@st.cache_resource(show_spinner=False)
+def go_on() -> None:
+    """Once a server, beside the first page: let what was asked for before a crash go on."""
+
+    def look() -> None:
+        from lab.engine import Engine
+        from lab.errors import LabError
+        from lab.store import Store
+
+        with contextlib.suppress(LabError, OSError):  # a page that needs the engine says what is wrong with it
+            Engine(Store()).resume()
+
+    threading.Thread(target=look, name="go on", daemon=True).start()
 
 
 def run_config(values: dict[str, Any], task: str | None = None, **changes: Any) -> RunConfig:
