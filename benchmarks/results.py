@@ -31,8 +31,9 @@ SEEDS = range(10, 15)
 HEAD = """# What the baseline learns at `mini`
 
 Written by `python benchmarks/results.py`; not edited by hand. The baseline (no heat layer) of each mini task after its default budget,
-over {n} seeds ({first} to {last}; budgets were tried out with seeds 0 to 2): mean held-out accuracy with its 95 % t interval, beside chance, which is the accuracy of always answering the most frequent
-training class. Nothing is selected on the held-out split: it is the accuracy after the last step.
+over {n} seeds ({first} to {last}; budgets were tried out with seeds 0 to 2): mean held-out
+accuracy with its 95 % t interval, beside chance, which is the accuracy of always answering the most frequent training class.
+Nothing is selected on the held-out split: it is the accuracy after the last step.
 
 | task | steps | accuracy, 95 % interval | chance | beats chance | seconds a run |
 |---|---|---|---|---|---|

@@ -31,7 +31,7 @@ REPORT_SECONDS = 0.25
 
 
 class TrainingError(RuntimeError):
-    """A run whose loss is no longer a number."""
+    """A run whose loss, or whose trained model, is no longer made of finite numbers."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ def train_pack(
     """Train configs that differ only in position, α, controls and seed, together.
 
     ``on_progress`` hears of every measured point and otherwise about four times a second; ``should_stop(key)`` is asked before every
-    step, and a run that it stops comes back as None. A run whose loss is no longer a number comes back as the
-    :class:`TrainingError` that says so, and does not disturb the others; the error is raised where no run is left.
+    step, and a run that it stops comes back as None. A run whose numbers are no longer finite comes back as the
+    :class:`TrainingError` that says so, and does not disturb the others; the error is raised where no run is left to train.
     """
     where = torch.device(device or default_device())
     data = get_task(configs[0].task).load(configs[0].size)
@@ -123,7 +123,15 @@ class _Pack:
             f"The loss was no longer a finite number by step {step}; a smaller learning rate may help."
         )
 
-    def _trained(self, arm: int, initial: DepthProfile, final: DepthProfile, seconds: float) -> Trained:
+    def _trained(self, arm: int, initial: DepthProfile, final: DepthProfile, seconds: float) -> Trained | TrainingError:
+        arrays, alphas = self.model.arrays(arm), self.model.placement.alphas(arm)
+        swap = [(layer.chi, layer.routing, layer.operator) for layer in (*initial.swap, *final.swap)]
+        curve = [(point.loss, point.accuracy) for point in self.curves[arm]]
+        profile = (*initial.energy, *initial.power, *final.energy, *final.power)
+        if not all(np.isfinite(numbers).all() for numbers in (*arrays.values(), alphas, swap, curve, profile)):
+            return TrainingError(
+                "The trained model's weights or measures are not finite numbers; a smaller learning rate may help."
+            )
         result = RunResult(
             config=self.configs[arm],
             accuracy=self.curves[arm][-1].accuracy,
@@ -131,13 +139,13 @@ class _Pack:
             curve=tuple(self.curves[arm]),
             initial=initial,
             final=final,
-            alphas=self.model.placement.alphas(arm),
+            alphas=alphas,
             parameters=self.model.parameters_per_arm(),
             n_test=len(self.test_split),
             seconds=seconds,
-            provenance=provenance(self.device, len(self.configs)),
+            provenance=provenance(self.device, len(self.configs), self.data.digest),
         )
-        return Trained(result, self.model.arrays(arm))
+        return Trained(result, arrays)
 
     def _step(self, step: int, tokens: Tensor, lengths: Tensor | None, labels: Tensor) -> Tensor:
         """One step of the optimiser; the loss of each arm, ``(arms,)``."""
@@ -217,8 +225,8 @@ def accuracy(model: PackTransformer, split: DeviceSplit) -> list[float]:
     return [count / len(split) for count in right.tolist()]
 
 
-def provenance(device: torch.device, arms: int = 1) -> dict[str, str]:
-    """What the bits of a result depend on beside its config."""
+def provenance(device: torch.device, arms: int = 1, data: str = "") -> dict[str, str]:
+    """What the bits of a result depend on beside its config; ``data`` is the digest of the reader's own files."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
     return {
         "lab": lab.__version__,
@@ -230,6 +238,7 @@ def provenance(device: torch.device, arms: int = 1) -> dict[str, str]:
         "threads": str(torch.get_num_threads()),
         "arms": str(arms),
         "system": platform.system(),
+        **({"data": data} if data else {}),
     }
 
 

@@ -18,6 +18,8 @@ from lab.errors import LabError
 MAX_TOKENS = 4096
 MAX_DIM = 1024
 MAX_BYTES = 50 * 2**20
+MAX_VALUE = 1e30
+"""A figure is drawn in float32, which ends at 3e38; this leaves room for what is computed from the numbers."""
 LIMITS = f"at most {MAX_TOKENS} rows (tokens) and {MAX_DIM} columns (dimensions)"
 
 
@@ -47,8 +49,10 @@ def read_matrix(name: str, data: bytes) -> NDArray[np.float64]:
         raise UploadError(
             f"The upload {shown} holds NaN or infinity in row {row + 1}, column {column + 1}; every number must be finite."
         )
-    if np.abs(matrix).max() > 1e100:
-        raise UploadError(f"The upload {shown} holds a number beyond 1e100; at most that is allowed.")
+    if np.abs(matrix).max() > MAX_VALUE:
+        raise UploadError(
+            f"The upload {shown} holds a number beyond 1e30; figures can show at most that, up or down."
+        )
     return matrix
 
 

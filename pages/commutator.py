@@ -5,6 +5,7 @@ from typing import Any
 import streamlit as st
 
 from lab import link
+from lab.config import RunConfig
 from lab.tasks import get_task
 from pages.parts import resources, sources, state
 from pages.parts.shown import heading, panels, show
@@ -58,11 +59,30 @@ def trained(second: Any, third: Any) -> tuple[Any, str] | None:
     test = get_task(config.task).load(config.size).test
     row = min(now["example"], len(test) - 1)
     tokens, length = test.tokens[row], test.lengths[row]
-    if tokens.ndim == 2:  # of a pair of documents, the first
+    pair = tokens.ndim == 2
+    if pair:
         tokens, length = tokens[0], length[0]
+    for words in _substitutions(now, config, row, int(length), pair):
+        st.caption(words)
     tokens = tokens[: min(length, MOST_TOKENS)]
     head = heads.of_run(config, arrays, tokens, now["alpha"], layer=now["layer"] - 1, head=now["head"] - 1)
     return head, "one seed"
+
+
+def _substitutions(now: dict[str, Any], config: RunConfig, row: int, length: int, pair: bool) -> list[str]:
+    """What is shown in place of what the controls ask for, a sentence each."""
+    words = []
+    if now["alpha"] > 0.5:
+        words.append(
+            f"Nothing is trained above α = 1/2: the run is the one at α = {config.alpha:g}, the heat step that of the slider."
+        )
+    if row != now["example"]:
+        words.append(f"There are {row + 1} held-out examples; the last one is shown.")
+    if pair:
+        words.append("Of the pair of documents, the first.")
+    if length > MOST_TOKENS:
+        words.append(f"The model reads the first {MOST_TOKENS} of the example's {length} tokens here.")
+    return words
 
 
 heading(
@@ -87,4 +107,5 @@ if made is not None:
         show(commutator.bracket(found, alpha, NAMES[kind], basis), "bracket")
     with right:
         show(commutator.norms(found, alpha, basis), "norms")
-        show(commutator.swap(found, basis), "swap")
+        # The values that attention passes on are random, so the swap is one draw; only where all is zero is it theory.
+        show(commutator.swap(found, basis if kind in ("uniform", "identity") else "one seed"), "swap")

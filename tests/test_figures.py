@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from lab import heads, modes, representations
 from lab.attention import MATRICES
 from lab.config import RunConfig
+from lab.errors import LabError
 from lab.figures import commutator, energy, smoothing
 from lab.figures.block import block_alt, block_drawing
 from lab.figures.figure import Figure, chart
@@ -51,7 +52,6 @@ FIGURES = {
     },
     "transfer of a constant": lambda: smoothing.transfer(CONSTANT, 0.25, 1),
     "decay": lambda: energy.decay(TEXT, [0.05, 0.25, 0.55], 60),
-    "decay of a constant": lambda: energy.decay(CONSTANT, [0.05], 5),
     "depth": lambda: energy.depth({p: result(p) for p in Position}),
     **{f"attention {k}": (lambda k=k: commutator.attention(found(k).attention, k, "theory")) for k in MATRICES},
     **{f"bracket {k}": (lambda k=k: commutator.bracket(found(k), 0.25, k, "theory")) for k in MATRICES},
@@ -196,3 +196,15 @@ def test_the_drawing_marks_the_chosen_place(position: Position) -> None:
     assert drawing.count('class="chosen"') == (position is not Position.BASELINE)
     assert all(p.label in drawing for p in Position if p is not Position.BASELINE)
     assert (position.label in block_alt(position).rsplit(".", 2)[1]) == (position is not Position.BASELINE)
+
+
+def test_equal_tokens_have_no_energy_to_decay():
+    with pytest.raises(LabError, match="All tokens are equal"):
+        energy.decay(CONSTANT, [0.05], 5)
+
+
+def test_energy_is_said_to_grow_only_where_it_does():
+    """Just above 1/2 the fastest mode of a short sequence still shrinks."""
+    short = representations.of_matrix(np.random.default_rng(0).standard_normal((4, 2)), "short.csv")
+    assert "falls for every" in energy.decay(short, [0.51], 20).alt
+    assert "grows for α = 0.6" in energy.decay(short, [0.25, 0.6], 20).alt

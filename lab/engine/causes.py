@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lab.errors import LabError
+from lab.tasks import TaskError
 
 
 def cause(error: BaseException) -> str:
@@ -13,6 +14,16 @@ def cause(error: BaseException) -> str:
     if isinstance(error, LabError) or name == "TrainingError":  # written to be read
         return line
     return f"{name}: {line}"
+
+
+def cause_elsewhere(error: BaseException, worker: str) -> str:
+    """The same for a worker on an existing scheduler, which reads data from its own machine: says where, and what to do."""
+    if not isinstance(error, TaskError):
+        return cause(error)
+    return (
+        f"On the machine of {f'the worker {worker}' if worker else 'the worker'}: {first_line(error)} Workers of LAB_SCHEDULER "
+        "load data from their own machine; put it there too, in the folder that LAB_DATA, LAB_LRA_DIR or LAB_CIFAR_DIR names there."
+    )
 
 
 def first_line(error: BaseException) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,9 @@ DEATHS = 3
 
 GPU_PACK = 24
 
+AWAY: tuple[type[BaseException], ...] = (OSError, TimeoutError, RuntimeError, CancelledError, asyncio.CancelledError)
+"""What Dask raises when the scheduler is gone, slow or restarted."""
+
 dask.config.set(
     {
         "distributed.scheduler.allowed-failures": DEATHS - 1,
@@ -46,8 +50,13 @@ dask.config.set(
 class Cluster:
     """Workers to hand packs to. ``on_event`` hears, in another thread, what :func:`lab.engine.worker.train` tells.
 
-    Raises OSError from :meth:`connect` while a scheduler is away. Where workers declare a ``GPU`` resource, only those
-    are used, one pack a GPU.
+    Raises one of :data:`AWAY` while a scheduler is away or does not answer. Where workers declare a ``GPU`` resource,
+    only those are used, one pack a GPU.
+
+    Configs, results and weights travel through the scheduler; no folder is shared. Data does not travel: generated
+    tasks make it where they run, fetched data, the reader's own (``own:``) and release files are read on the worker's
+    machine, from the folders that ``LAB_DATA``, ``LAB_LRA_DIR`` and ``LAB_CIFAR_DIR`` name there. The embedded
+    cluster's workers have the engine's environment, so they find what it finds.
     """
 
     def __init__(self, scheduler: Scheduler | None, scratch: Path, on_event: Callable[[dict[str, Any]], None]) -> None:
@@ -83,6 +92,11 @@ class Cluster:
             )
         self._client.subscribe_topic(worker.TOPIC, lambda event: self._on_event(event[1]))
         self._look()
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the workers may be on other machines, with data folders of their own."""
+        return self._scheduler is not None
 
     @property
     def connected(self) -> bool:

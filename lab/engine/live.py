@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from lab.results import CurvePoint
+from lab.store import UNREADABLE
 
 
 @dataclass
@@ -64,5 +65,5 @@ def read_live(path: Path) -> Live:
         }
         workers = [Worker(**worker) for worker in record.pop("workers")]
         return Live(**record, workers=workers, running=running)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+    except (OSError, *UNREADABLE):
         return Live()

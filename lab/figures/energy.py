@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lab import modes
+from lab.errors import LabError
 from lab.figures.figure import LOG_AXIS, Figure, chart
 from lab.figures.palette import (
     INK,
@@ -32,14 +33,23 @@ def decay(given: Representations, alphas: Sequence[float], steps: int) -> Figure
     """Energy relative to its start for each α: the exact curve, and what stepping measured."""
     every = np.arange(steps + 1)
     some = np.unique(np.linspace(0, steps, MEASURED_POINTS).round().astype(int))
-    start = float(modes.exact_energy(given.x, 0, [0])[0]) or 1.0
+    start = float(modes.exact_energy(given.x, 0, [0])[0])
+    if start == 0:
+        raise LabError("All tokens are equal, so there is no energy to decay; choose tokens that differ.", "source")
     traces: list[dict[str, Any]] = []
+    growing: list[str] = []
+    apart = 0.0  # the largest relative distance of a point from its line
     for i, alpha in enumerate(alphas):
         unstable = alpha > 0.5
         colour = VERMILLION if unstable else SERIES[i % len(SERIES)]
         name = f"α = {alpha:g}" + (" (unstable)" if unstable else "")
         exact = modes.exact_energy(given.x, alpha, every.tolist()) / start
         measured = modes.measured_energy(given.x, alpha, some.tolist()) / start
+        if exact[-1] > exact[-2]:
+            growing.append(f"{alpha:g}")
+        apart = max(
+            apart, float(np.max(np.abs(measured / np.maximum(exact[some], LOWEST) - 1) * (exact[some] > LOWEST)))
+        )
         exact[exact < LOWEST], measured[measured < LOWEST] = np.nan, np.nan
         shared = {"legendgroup": name, "hovertemplate": name + ", T = %{x}: %{y:.3g}<extra></extra>"}
         line = {"color": colour, "dash": SERIES_DASHES[i % len(SERIES_DASHES)], "width": 2}
@@ -50,7 +60,6 @@ def decay(given: Representations, alphas: Sequence[float], steps: int) -> Figure
         ]
     limit = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 1, "y1": 1}
     words = {"text": "stability limit: only α > 1/2 rises above it", "showarrow": False, "font": {"size": 11}}
-    growing = [f"{a:g}" for a in alphas if a > 0.5]
     return Figure(
         chart(
             HEIGHT,
@@ -64,7 +73,8 @@ def decay(given: Representations, alphas: Sequence[float], steps: int) -> Figure
         title="Energy against steps",
         guide="Lines: the exact formula. Points: measured by stepping. The steeper the fall, the faster roughness dies.",
         alt=f"Dirichlet energy of {given.what} over {steps} heat steps for α = {', '.join(f'{a:g}' for a in alphas)} on a "
-        f"log scale; the energy {'grows for ' + ', '.join(growing) if growing else 'falls for every α'}; points lie on lines.",
+        f"log scale; at the end it {'grows for α = ' + ', '.join(growing) if growing else 'falls for every α'}; points and lines agree "
+        f"to {apart:.0e} of their value.",
         basis=given.basis,
     )
 
@@ -93,8 +103,8 @@ def depth(results: Mapping[Position, RunResult]) -> Figure:
             margin={"t": 84, "l": 64},
         ),
         title="Energy through the depth of trained models",
-        guide="Low: neighbouring tokens have become alike. LN: layer normalisation; FFN: feed-forward network. "
-        "Compare each position with the baseline at the same depth.",
+        guide="Low: neighbouring tokens are alike. Compare positions at the same depth only: representations also grow with depth, and "
+        "energy with them. LN: layer normalisation; FFN: feed-forward network.",
         alt=f"Mean Dirichlet energy per token of held-out {one.task} after the embedding and each block, for "
         + ", ".join(p.label for p in results)
         + ".",

@@ -190,15 +190,18 @@ def _transfer_chart() -> dict[str, Any]:
     Whatever depends on α or on the tokens is therefore in the two tables, the ends of the axes too.
     """
     x = alt.X("mode:Q", title="cosine mode k (slow → fast)", scale=alt.Scale(nice=False, zero=False))
-    factor = alt.Scale(domain=[LOWEST, HIGHEST], nice=False)
+    factor = alt.Scale(domain=[LOWEST, HIGHEST], nice=False, range=[alt.expr("0.56 * height"), 0])
     y = alt.Y(
-        "one:Q", title="factor", scale=factor, axis=alt.Axis(values=[-1.5, -1, -0.5, 0, 0.5, 1], format="~g", grid=True)
+        "one:Q",
+        title="factor",
+        scale=factor,
+        axis=alt.Axis(values=[-1.5, -1, -0.5, 0, 0.5, 1], format="~g", grid=True, orient="left"),
     )
     log = alt.Y(
         "before:Q",
         title="amplitude (rms)",
-        scale=alt.Scale(type="log", nice=False),
-        axis=alt.Axis(tickCount=5, format="~g", grid=True),
+        scale=alt.Scale(type="log", nice=False, range=[alt.expr("height"), alt.expr("0.6 * height")]),
+        axis=alt.Axis(tickCount=5, format="~g", grid=True, orient="left"),
     )
     rows = alt.Chart(alt.NamedData("rows"))
     hover = [
@@ -224,10 +227,10 @@ def _transfer_chart() -> dict[str, Any]:
     )
     above = alt.layer(
         *bands,
-        rows.mark_line(color=BLUE, strokeWidth=2.5, clip=True, aria=False).encode(x=x.axis(None), y=y),
-        rows.mark_line(color=BLUE, strokeWidth=1.5, strokeDash=[2, 3], aria=False).encode(x=x.axis(None), y="many:Q"),
+        rows.mark_line(color=BLUE, strokeWidth=2.5, clip=True, aria=False).encode(x=x, y=y),
+        rows.mark_line(color=BLUE, strokeWidth=1.5, strokeDash=[2, 3], aria=False).encode(x=x, y="many:Q"),
         names,
-        feeler.encode(x=x.axis(None), y=alt.YDatum(LOWEST), y2=alt.Y2Datum(HIGHEST), tooltip=hover),
+        feeler.encode(x=x, y=alt.YDatum(LOWEST), y2=alt.Y2Datum(HIGHEST), tooltip=hover),
     )
     below = alt.layer(
         # Draws nothing: it holds the ends of the axis.
@@ -235,14 +238,15 @@ def _transfer_chart() -> dict[str, Any]:
         rows.mark_line(color=INK, strokeWidth=1.5, aria=False).encode(x=x, y=log),
         rows.mark_line(color=ACCENT, strokeWidth=2, aria=False).encode(x=x, y="after:Q"),
         first.mark_text(align="right", dx=-4, dy=16, text="before", color=INK, **written).encode(
-            x=alt.value("width"), y=alt.value(0)
+            x=alt.value("width"), y="high:Q"
         ),
         first.mark_text(align="left", dx=4, dy=-4, text="after", color=ACCENT, **written).encode(
-            x=alt.value(0), y=alt.value("height")
+            x=alt.value(0), y="low:Q"
         ),
         feeler.encode(x=x, y="low:Q", y2="high:Q", tooltip=hover),
     )
-    both = alt.vconcat(above.properties(height=235), below.properties(height=170), spacing=12)
+    # Two axes in one picture rather than two pictures: those would not shrink to the width of a phone.
+    both = alt.layer(above, below).resolve_scale(y="independent").properties(height=HEIGHT - 30)
     return both.to_dict()
 
 

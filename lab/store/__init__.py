@@ -16,8 +16,8 @@ Keys of the database: ``result/<run>`` and ``blob/<run>`` of a finished run, ``f
 when the database was started.
 """
 
-from lab.store.database import StoreError
+from lab.store.database import UNREADABLE, StoreError
 from lab.store.requests import Request
 from lab.store.store import Store, default_path
 
-__all__ = ["Request", "Store", "StoreError", "default_path"]
+__all__ = ["UNREADABLE", "Request", "Store", "StoreError", "default_path"]

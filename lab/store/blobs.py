@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -34,8 +35,9 @@ class Blobs:
         data = save({name: np.asarray(array, order="C") for name, array in arrays.items()}, {"result": result})
         name = hashlib.sha256(data).hexdigest()
         path = self.path(name)
-        if path.exists():
-            return name
+        with contextlib.suppress(OSError):
+            if path.read_bytes() == data:  # a damaged file is written anew
+                return name
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         temporary = path.with_name(f".{name}.{os.getpid()}.{os.urandom(4).hex()}")
         try:
@@ -50,30 +52,40 @@ class Blobs:
         return name
 
     def get(self, name: str) -> Arrays | None:
-        """Read arrays back; None, with a notice, if the file is missing or damaged."""
+        """Read arrays back; None if the file is missing or, with a notice, unreadable or damaged."""
         data = self._verified(name)
         return None if data is None else load(data)
+
+    def has(self, name: str) -> bool:
+        """Whether the file is there, sound or not."""
+        try:
+            self.path(name).stat()
+        except OSError as error:
+            return error.errno not in (errno.ENOENT, errno.ENOTDIR)
+        return True
 
     def results(self) -> Iterator[tuple[str, str]]:
         """Name and result of every sound file, the oldest first."""
         paths = self.root.glob("blobs/??/*.safetensors")
         for path in sorted(paths, key=lambda path: (path.stat().st_mtime_ns, path.name)):
-            data = self._verified(path.stem)
+            data = self._verified(path.stem) if is_name(path.stem) else None
             if data is not None:
                 yield path.stem, _metadata(data).get("result", "")
 
     def path(self, name: str) -> Path:
         """Where a blob lies. Raises ValueError for anything but a sha256."""
-        if not re.fullmatch("[0-9a-f]{64}", name):
+        if not is_name(name):
             raise ValueError(f"{name!r} is not a sha256.")
         return self.root / "blobs" / name[:2] / f"{name}.safetensors"
 
     def _verified(self, name: str) -> bytes | None:
+        path = self.path(name)
         try:
-            path = self.path(name)
             data = path.read_bytes()
-        except (OSError, ValueError) as error:
-            self._notices.add(f"The weights {name} could not be read: {error}.")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            self._notices.add(f"The weights {name[:12]}… could not be read: {error}.")
             return None
         with contextlib.suppress(SafetensorError):
             if hashlib.sha256(data).hexdigest() == name:
@@ -93,3 +105,8 @@ class Blobs:
 def _metadata(data: bytes) -> dict[str, str]:
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
     return dict(header.get("__metadata__", {}))
+
+
+def is_name(name: object) -> bool:
+    """Whether this is a sha256, in hexadecimal."""
+    return isinstance(name, str) and re.fullmatch("[0-9a-f]{64}", name) is not None

@@ -33,6 +33,9 @@ SETTINGS = {
     "sqlite_mmap_size": 0,  # a file cut short under a memory map kills the process
 }
 
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+"""What making sense of a damaged or planted text can raise."""
+
 T = TypeVar("T")
 
 

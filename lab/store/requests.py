@@ -13,7 +13,7 @@ from typing import Literal
 from diskcache import Cache
 
 from lab.config import RunConfig
-from lab.store.database import Database, Row
+from lab.store.database import UNREADABLE, Database, Row
 
 CLOSED_KEPT = 100
 """How many requests that are done or stopped stay listed."""
@@ -84,7 +84,7 @@ class Requests:
         for row in self._database.rows([f"plan/{request_id}"]):
             try:
                 return tuple(RunConfig.from_json(json.dumps(record)) for record in json.loads(row.text or ""))
-            except (ValueError, TypeError, RecursionError) as error:
+            except UNREADABLE as error:
                 self._database.set_aside(row, f"The runs of request {request_id} could not be read: {error}")
         return ()
 
@@ -103,6 +103,8 @@ def _json(request: Request) -> str:
 def _parse(text: object) -> Request | None:
     try:
         request = Request(**json.loads(text))  # type: ignore[arg-type]
-    except (TypeError, ValueError, RecursionError):
+        fits = isinstance(request.id, str) and isinstance(request.label, str) and isinstance(request.runs, int)
+        time.localtime(request.created)  # a number, and a time that can be shown
+    except (OSError, *UNREADABLE):
         return None
-    return request if request.state in ("open", "done", "stopped") else None
+    return request if fits and request.state in ("open", "done", "stopped") else None

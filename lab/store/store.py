@@ -14,8 +14,8 @@ from diskcache import Cache
 from numpy.typing import NDArray
 
 from lab.results import RunResult
-from lab.store.blobs import Arrays, Blobs
-from lab.store.database import Database, Row, StoreError, explain
+from lab.store.blobs import Arrays, Blobs, is_name
+from lab.store.database import UNREADABLE, Database, Row, StoreError, explain
 from lab.store.notices import Notices
 from lab.store.requests import Requests
 
@@ -86,12 +86,18 @@ class Store:
         self._database.write(action)
 
     def arrays(self, key: str) -> Arrays | None:
-        """The arrays of a run; None if there are none or they were damaged."""
-        name = self._text(f"blob/{key}")
-        try:
-            return self._blobs.get(str(json.loads(name))) if name is not None else None
-        except ValueError:
-            return None
+        """The arrays of a run; None if there are none. A result whose arrays are gone or damaged is set aside.
+
+        So the run can be trained again; weights that only cannot be read at the moment are left as they are.
+        """
+        # Both rows in one query: another process may be storing this run.
+        rows = {row.key: row for row in self._database.rows([f"result/{key}", f"blob/{key}"])}
+        result, blob = rows.get(f"result/{key}"), rows.get(f"blob/{key}")
+        name = _name(blob)
+        arrays = self._blobs.get(name) if name else None
+        if arrays is None and result is not None and not (name and self._blobs.has(name)):
+            self._database.set_aside(result, f"The result of run {key} was set aside: its weights are gone or damaged.")
+        return arrays
 
     def set_aside(self, key: str, why: str) -> None:
         """Treat a result as missing from now on, so that asking for the run trains it again."""
@@ -114,7 +120,7 @@ class Store:
         for row in self._database.rows([f"failure/{key}" for key in keys]):
             try:
                 causes[row.key[8:]] = str(json.loads(row.text or "")["cause"])
-            except (ValueError, TypeError, KeyError):
+            except UNREADABLE:
                 self._database.set_aside(row, f"The failure of run {row.key[8:]} could not be read; it was set aside.")
         return causes
 
@@ -132,9 +138,6 @@ class Store:
         """Close this thread's connection; the next use opens it again."""
         self._database.close()
 
-    def _text(self, key: str) -> str | None:
-        return next((row.text for row in self._database.rows([key])), None)
-
     def _parse(self, row: Row) -> RunResult | None:
         key = row.key[7:]
         try:
@@ -143,7 +146,7 @@ class Store:
             result = _result(row.text)
             if result.config.key != key:
                 raise ValueError("it is the result of another run")
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except UNREADABLE as error:
             self._database.set_aside(row, f"The result of run {key} could not be read and was set aside: {error}")
             return None
         return result
@@ -152,7 +155,7 @@ class Store:
         """Fill a fresh database with the results that the files of weights repeat."""
         count = 0
         for name, text in self._blobs.results():
-            with contextlib.suppress(ValueError, KeyError, TypeError):
+            with contextlib.suppress(*UNREADABLE):
                 key = RunResult.from_json(text).config.key
                 with cache.transact():
                     cache.set(f"result/{key}", text)
@@ -160,3 +163,11 @@ class Store:
                 count += 1
         if count:
             self._notices.add(f"{count} results were found again beside their weights.")
+
+
+def _name(row: Row | None) -> str | None:
+    """The name of a blob that a row holds; None if it holds none."""
+    with contextlib.suppress(*UNREADABLE):
+        name = json.loads((row and row.text) or "")
+        return name if is_name(name) else None
+    return None

@@ -39,13 +39,15 @@ class Split:
 class TaskData:
     """A task's examples at one size: a training split and the held-out split that accuracy is measured on.
 
-    ``vocabulary`` is the number of token ids, 0 where the tokens are floats.
+    ``vocabulary`` is the number of token ids, 0 where the tokens are floats. ``digest`` is a hash of what was read from
+    files whose content the task's name does not settle; empty where it does: for generated and for verified data.
     """
 
     train: Split
     test: Split
     vocabulary: int
     classes: int
+    digest: str = ""
 
     @property
     def length(self) -> int:
@@ -85,7 +87,11 @@ class Task(ABC):
         """Load or generate the data of one size; the same values on every machine. Raises :class:`TaskError`."""
         if reason := self.unavailable(size):
             raise TaskError(reason, "size")
-        return self.load_available(size)
+        try:
+            return self.load_available(size)
+        except OSError as error:
+            what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or error
+            raise TaskError(f"The data of {self.info.name} could not be read ({what}).", "size") from None
 
     @abstractmethod
     def load_available(self, size: str) -> TaskData:

@@ -23,7 +23,13 @@ from numpy.typing import DTypeLike, NDArray
 
 from lab.tasks.base import TaskError
 
-Arrays = dict[str, NDArray[Any]]
+
+class Arrays(dict[str, NDArray[Any]]):
+    """A table's arrays by name; ``digest`` tells their content apart from any other, on every machine."""
+
+    digest: str = ""
+
+
 Allocate = Callable[[str, tuple[int, ...], DTypeLike], NDArray[Any]]
 """``allocate(name, shape, dtype)``: a new array of zeros, in a file of the table that is being made."""
 
@@ -119,8 +125,17 @@ def _read(folder: Path, identity: str) -> Arrays | None:
                 if _sha256(path) != digest:
                     return None
                 _verified.add(stamp)
-        return {name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in record["sha256"]}
+        arrays = Arrays()
+        for name in record["sha256"]:
+            arrays[name] = np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+        arrays.digest = short_digest(*(f"{name} {digest}" for name, digest in sorted(record["sha256"].items())))
+        return arrays
     return None
+
+
+def short_digest(*parts: str) -> str:
+    """16 hex digits that tell these texts from others."""
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
 def _sha256(path: Path) -> str:

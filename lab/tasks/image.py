@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from lab.tasks.base import TaskData, TaskError, TaskInfo
 from lab.tasks.cache import Allocate, cached_arrays, data_folder, source_identity
+from lab.tasks.paths import is_file, is_folder
 from lab.tasks.pixels import GREYS, PixelTask, pictures
 
 SIDE = 32
@@ -58,7 +59,7 @@ class LraImage(PixelTask):
             return reason
         folder = _folder()
         for name in (*TRAIN_FILES, TEST_FILE):
-            if not (folder / name).is_file():
+            if not is_file(folder / name):
                 return (
                     f"{folder / name} is not there; unpack CIFAR-10's binary version (cifar-10-binary.tar.gz) "
                     "and let LAB_CIFAR_DIR name the folder with its six .bin files."
@@ -84,7 +85,7 @@ class LraImage(PixelTask):
 
         arrays = cached_arrays(f"lra_image-{size}", {"reader": 1, "size": size, **source_identity(files)}, build)
         train, test = (pictures(arrays[f"{name}_tokens"], arrays[f"{name}_labels"]) for name in ("train", "test"))
-        return TaskData(train, test, GREYS, len(CLASSES))
+        return TaskData(train, test, GREYS, len(CLASSES), arrays.digest)
 
 
 def _folder() -> Path:
@@ -92,7 +93,7 @@ def _folder() -> Path:
     if not named:
         return data_folder() / FOLDER
     folder = Path(named).absolute()
-    return folder / FOLDER if (folder / FOLDER).is_dir() else folder
+    return folder / FOLDER if is_folder(folder / FOLDER) else folder
 
 
 def open_records(path: Path) -> NDArray[np.uint8]:

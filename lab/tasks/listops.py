@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lab.tasks.base import PAD, Split, Task, TaskData, TaskError, TaskInfo
-from lab.tasks.cache import Allocate, Arrays, cached_arrays, source_identity
+from lab.tasks.cache import Allocate, cached_arrays, source_identity
 from lab.tasks.listops_generator import CLOSE, OPERATORS, TOKENS, VERSION, Expressions, generate_split
 from lab.tasks.lra_release import find_files, missing_file, read_tsv
 
@@ -211,9 +211,9 @@ def load_tsv(files: dict[str, Path]) -> TaskData:
                 tokens[row, : len(ids)] = ids
                 labels[row] = label
 
-    arrays: Arrays = cached_arrays("lra-listops", {"reader": 1, **source_identity(files.values())}, build)
+    arrays = cached_arrays("lra-listops", {"reader": 1, **source_identity(files.values())}, build)
     train, test = (
         Split(arrays[f"{split}_tokens"], arrays[f"{split}_lengths"], arrays[f"{split}_labels"])
         for split in ("train", "test")
     )
-    return TaskData(train, test, len(TOKENS), 10)
+    return TaskData(train, test, len(TOKENS), 10, arrays.digest)

@@ -78,7 +78,8 @@ class LraPathfinder(PixelTask):
         arrays = cached_arrays(self.info.name, identity, build)
         tokens, labels = arrays["tokens"], arrays["labels"]
         end, start = (int(share * len(labels)) for share in SHARES)
-        return TaskData(pictures(tokens[:end], labels[:end]), pictures(tokens[start:], labels[start:]), GREYS, 2)
+        train, test = pictures(tokens[:end], labels[:end]), pictures(tokens[start:], labels[start:])
+        return TaskData(train, test, GREYS, 2, arrays.digest)
 
 
 class LraPathX(LraPathfinder):

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from lab.tasks.base import TaskError
 from lab.tasks.cache import data_folder
+from lab.tasks.paths import exists, is_folder
 
 MAX_LINE = 1 << 20
 """Bytes in a line, unless a reader allows more."""
@@ -37,10 +38,16 @@ def release_folder() -> Path | None:
 
 
 def name_release_folder(path: str) -> None:
-    """Remember the folder for every process of this lab; an empty path forgets it. Raises :class:`TaskError` if there is no such folder."""
-    if path and not Path(path).is_dir():
+    """Remember the folder for every process of this lab; an empty path forgets it. Raises :class:`TaskError` if there is no such folder,
+    or it may not be read.
+    """
+    if path and not is_folder(Path(path)):
         raise TaskError(
             f"{path[:200]!r} is not a folder on the machine that runs the lab; it must be one, or empty.", "folder"
+        )
+    if path and not os.access(path, os.R_OK | os.X_OK):
+        raise TaskError(
+            f"{path[:200]!r} may not be read by the lab; its permissions must let the lab list and enter it.", "folder"
         )
     note = _note()
     try:
@@ -66,7 +73,7 @@ def locate(folders: Sequence[str], name: str) -> Path | None:
     for wrapper in WRAPPERS:
         for folder in folders:
             path = root / wrapper / folder / name
-            if path.exists():
+            if exists(path):
                 return path
     return None
 
@@ -76,8 +83,8 @@ def missing_file(folders: Sequence[str], names: Sequence[str]) -> str:
     root = release_folder()
     if root is None:
         return "LAB_LRA_DIR is not set and no folder is named on the page Tasks; one must name where lra_release was unpacked to."
-    if not root.is_dir():
-        return f"LAB_LRA_DIR is {root}; there is no such folder."
+    if not is_folder(root):
+        return f"LAB_LRA_DIR is {str(root)[:200]}; there is no such folder."
     for name in names:
         if locate(folders, name) is None:
             return f"LAB_LRA_DIR is {root}; {'/'.join(filter(None, [folders[0], name]))} was expected in it and is not there."
@@ -97,8 +104,11 @@ def find_files(folders: Sequence[str], names: Sequence[str]) -> list[Path]:
 def check_inside(path: Path) -> Path:
     """``path`` with links resolved. Raises :class:`TaskError` if that lies outside the release's folder."""
     root = release_folder()
-    real = path.resolve()
-    if root is None or not real.is_relative_to(root.resolve()):
+    try:
+        real, top = path.resolve(), root and root.resolve()
+    except (OSError, RuntimeError):  # links in a circle
+        raise TaskError(f"{path} could not be followed; a file inside the release's folder was expected.") from None
+    if top is None or not real.is_relative_to(top):
         raise TaskError(f"{path} leads to {real}, outside the release's folder; a file inside it was expected.")
     return real
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from lab.tasks import text_bytes
 from lab.tasks.base import Split, TaskData, TaskError, TaskInfo
-from lab.tasks.cache import Allocate, cached_arrays, source_identity
+from lab.tasks.cache import Allocate, cached_arrays, short_digest, source_identity
 from lab.tasks.lra_release import find_files, missing_file, read_tsv
 
 FOLDERS = ("tsv_data", "")
@@ -56,11 +56,12 @@ class LraRetrieval(text_bytes.ByteTask):
 
 @lru_cache(maxsize=1)
 def _load(train: Path, test: Path, _identity: str) -> TaskData:
-    return TaskData(_split(train), _split(test), text_bytes.VOCABULARY, 2)
+    (kept, kept_digest), (held, held_digest) = _split(train), _split(test)
+    return TaskData(kept, held, text_bytes.VOCABULARY, 2, short_digest(kept_digest, held_digest))
 
 
-def _split(path: Path) -> Split:
-    """The pairs of one file, memory-mapped."""
+def _split(path: Path) -> tuple[Split, str]:
+    """The pairs of one file, memory-mapped, and the digest of their content."""
 
     def build(allocate: Allocate) -> None:
         # Once through for the number of lines, and all complaints, before anything is written.
@@ -78,7 +79,7 @@ def _split(path: Path) -> Split:
 
     identity = {"longest": LONGEST, **source_identity([path])}
     arrays = cached_arrays("lra_retrieval", identity, build)
-    return Split(arrays["tokens"], arrays["lengths"], arrays["labels"])
+    return Split(arrays["tokens"], arrays["lengths"], arrays["labels"]), arrays.digest
 
 
 def _pairs(path: Path) -> Iterator[tuple[int, tuple[bytes, bytes]]]:

@@ -19,6 +19,7 @@ from lab.tasks import text_bytes
 from lab.tasks.base import Split, TaskData, TaskError, TaskInfo
 from lab.tasks.cache import Allocate, cached_arrays, data_folder
 from lab.tasks.lra_release import locate
+from lab.tasks.paths import is_folder
 
 FOLDER = "aclImdb"
 LONGEST = 1000
@@ -51,14 +52,14 @@ class LraText(text_bytes.ByteTask):
         if reason := super().unavailable(size):
             return reason
         root = _root()
-        if not root.is_dir():
+        if not is_folder(root):
             return (
                 "The IMDB reviews are not here; unpack aclImdb_v1.tar.gz into the folder that LAB_LRA_DIR names, "
                 f"or into {root.parent}."
             )
         for part in PARTS:
             for label in LABELS:
-                if not (root / part / label).is_dir():
+                if not is_folder(root / part / label):
                     return f"{root / part / label} is missing; neg and pos were expected in {FOLDER}/train and /test."
         return ""
 
@@ -92,7 +93,7 @@ def _load(root: Path) -> TaskData:
 
     arrays = cached_arrays("lra_text", identity, build)
     train, test = (Split(*(arrays[f"{part}_{kind}"] for kind in ("tokens", "lengths", "labels"))) for part in PARTS)
-    return TaskData(train, test, text_bytes.VOCABULARY, 2)
+    return TaskData(train, test, text_bytes.VOCABULARY, 2, arrays.digest)
 
 
 def _reviews(folder: Path) -> list[Path]:

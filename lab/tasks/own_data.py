@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from lab.tasks.base import TaskError
 from lab.tasks.npy_files import read_npy
 from lab.tasks.own_drafts import Draft, drafted_pair, drafted_table
-from lab.tasks.own_task import FORMAT, PREFIX, OwnTask, load_own, own_path
+from lab.tasks.own_task import DAMAGED, FORMAT, PREFIX, OwnTask, load_own, own_path
 from lab.tasks.stratified import stratified
 from lab.tasks.tables import Source, Table, kind_of, look, shown
 
@@ -77,7 +77,7 @@ def add(
 def report(name: str) -> Report:
     """What became of the file that a task was made of. Raises :class:`TaskError`."""
     info = OwnTask(name).info
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+    with contextlib.suppress(OSError, *DAMAGED):
         record = json.loads(own_path(name).with_suffix(".json").read_text(encoding="utf-8"))
         classes = {str(label): (int(train), int(test)) for label, (train, test) in record.pop("classes").items()}
         return Report(classes=classes, remarks=tuple(record.pop("remarks")), **record)

@@ -24,6 +24,10 @@ from lab.tasks.cache import data_folder
 
 PREFIX = "own:"
 FORMAT = 1
+KINDS = {"text": "Texts, read byte by byte", "ids": "Sequences of token ids", "signal": "Signals"}
+DAMAGED = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError)
+"""What reading a damaged or planted file can raise, beside OSError."""
+
 MAX_HEADER = 2**20
 MAX_TOKENS = 4096
 MAX_TABLE_TOKENS = 2**28
@@ -38,8 +42,13 @@ SIZES: dict[str, tuple[int, int | None, int | None]] = {
 
 def own_names() -> list[str]:
     """The names of the reader's own tasks on this machine, the newest first."""
-    files = [path for path in (data_folder() / "own").glob("*.safetensors") if re.fullmatch("[0-9a-f]{16}", path.stem)]
-    return [PREFIX + path.stem for path in sorted(files, key=lambda path: (-path.stat().st_mtime_ns, path.name))]
+    files = []
+    with contextlib.suppress(OSError):  # a folder that may not be looked at
+        for path in (data_folder() / "own").glob("*.safetensors"):
+            with contextlib.suppress(OSError):  # removed meanwhile
+                if re.fullmatch("[0-9a-f]{16}", path.stem):
+                    files.append((-path.stat().st_mtime_ns, path.stem))
+    return [PREFIX + stem for _, stem in sorted(files)]
 
 
 def own_path(name: str) -> Path:
@@ -54,13 +63,10 @@ class OwnTask(Task):
 
     def __init__(self, name: str) -> None:
         self._meta = _header(name)
-        kind = {"text": "Texts, read byte by byte", "ids": "Sequences of token ids", "signal": "Signals"}[
-            self._meta["kind"]
-        ]
         self.info = TaskInfo(
             name=name,
             title=_title(name),
-            description=f"{kind}: which of {len(self._meta['labels'])} classes? A fifth of each class is held out.",
+            description=f"{KINDS[self._meta['kind']]}: which of {len(self._meta['labels'])} classes? A fifth of each class is held out.",
             source="your own data",
             licence="yours",
             sizes=tuple(SIZES),
@@ -101,7 +107,7 @@ class OwnTask(Task):
 
 
 def _title(name: str) -> str:
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+    with contextlib.suppress(OSError, *DAMAGED):
         return str(json.loads(own_path(name).with_suffix(".json").read_text(encoding="utf-8"))["title"])
     return name
 
@@ -115,13 +121,21 @@ def _header(name: str) -> dict[str, Any]:
             return _meta_of(file.read(size) if size < MAX_HEADER else b"")
     except FileNotFoundError:
         raise TaskError(f"task is {name!r}; that data is not on this machine, so add its file again.", "task") from None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, *DAMAGED):
         raise TaskError(f"{path} is damaged; add the file it was made of again.", "task") from None
 
 
 def _meta_of(header: bytes) -> dict[str, Any]:
     meta: dict[str, Any] = json.loads(json.loads(header)["__metadata__"]["task"])
-    if meta["format"] != FORMAT:
+    labels, signal = meta["labels"], meta["kind"] == "signal"
+    numbers = [meta["train"], meta["vocabulary"], *([meta["mean"], meta["deviation"]] if signal else [])]
+    if (
+        meta["format"] != FORMAT
+        or meta["kind"] not in KINDS
+        or not (isinstance(labels, list) and len(labels) > 1 and all(isinstance(label, str) for label in labels))
+        or not all(isinstance(number, int | float) and np.isfinite(float(number)) for number in numbers)
+        or not all(isinstance(number, int) for number in numbers[:2])
+    ):
         raise ValueError(meta["format"])
     return meta
 
@@ -138,12 +152,21 @@ def load_own(file: str, size: str) -> TaskData:
         if hashlib.sha256(data).hexdigest()[:16] != path.stem:
             raise ValueError(path.stem)
         arrays = load(data)
-    except (OSError, ValueError, SafetensorError):
+        meta = _meta_of(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        return _data(arrays, meta, size)
+    except TaskError:
+        raise
+    except (OSError, SafetensorError, *DAMAGED):
         raise TaskError(f"{path} is damaged; add the file it was made of again.", "task") from None
-    meta = _header(PREFIX + path.stem)
+
+
+def _data(arrays: dict[str, NDArray[Any]], meta: dict[str, Any], size: str) -> TaskData:
+    """The arrays at one size. Raises one of :data:`DAMAGED` where they do not fit together."""
     longest, most_train, most_test = SIZES[size]
     train = _rows(arrays, slice(0, meta["train"]), most_train, longest)
     test = _rows(arrays, slice(meta["train"], None), most_test, longest)
+    if not len(train) or not len(test) or not 0 <= arrays["labels"].min() <= arrays["labels"].max() < len(meta["labels"]):
+        raise ValueError("labels")
     test = _unseen(train, test, arrays, size)
     train, test = text_bytes.same_length(train, test)
     return TaskData(train, test, meta["vocabulary"], len(meta["labels"]))

@@ -186,6 +186,8 @@ def _cell_layout(source: Source, table: Table) -> Table:
     quoted = separator != "\t" or all(len(cell) > 1 and cell.endswith('"') for cell in opening)
     table = _with(table, separator=separator, quoted=quoted)
     rows = [cells for _, cells in islice(_cells(source, table), 200)]
+    if not rows:
+        raise TaskError(f"{shown(table.name)} holds only empty cells; a table was expected.", "file")
     heading = is_heading(rows)
     columns = rows[0] if heading else [f"column {i}" for i in range(1, len(rows[0]) + 1)]
     names = [column.strip() or f"column {i}" for i, column in enumerate(columns, 1)]
@@ -237,7 +239,13 @@ def _records(source: Source, table: Table) -> Iterator[tuple[int, dict[str, Any]
             if not isinstance(record, dict):
                 where = f"{shown(table.name)}, line {number}:"
                 raise TaskError(f"{where} it is not one JSON object; an object on each line was expected.", "file")
-            yield number, record
+            # Only an escape can be half a surrogate pair: the text itself has been decoded.
+            yield number, {_whole(key): value for key, value in record.items()} if "\\u" in line else record
+
+
+def _whole(text: str) -> str:
+    """A text without lone halves of surrogate pairs, which can be written in JSON and shown nowhere."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _cell(value: Any) -> str:
@@ -245,8 +253,7 @@ def _cell(value: Any) -> str:
     if value is None or value != value:  # NaN
         return ""
     if isinstance(value, str):
-        # A lone half of a surrogate pair can be written in JSON and shown nowhere.
-        return value.encode("utf-8", "replace").decode().strip()
+        return _whole(value).strip()
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace").strip()
     return json.dumps(value) if isinstance(value, dict | list | bool) else str(value)
@@ -296,7 +303,7 @@ def _parquet(source: Source, name: str, dictionaries: list[str] | None = None) -
                     f"{shown(name)} unpacks to {unpacked} bytes; at most {4 * MAX_BYTES} are allowed.", "file"
                 )
             yield file
-        except (pyarrow.ArrowException, OSError) as error:
+        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
             reason = str(error).splitlines()[0][:200]
             raise TaskError(f"{shown(name)} cannot be read as Parquet ({reason}).", "file") from None
 

@@ -47,7 +47,12 @@ def show(figure: Figure, key: str) -> None:
         else:
             # Another alt makes this chart anew, as other numbers do not: what changes with them is told beside it.
             draw = st.vega_lite_chart if isinstance(figure.chart, dict) else st.altair_chart
-            draw(figure.chart, key=f"chart-{key}", alt=f"{figure.title}; described in the text that follows.")
+            draw(
+                figure.chart,
+                width="stretch",
+                key=f"chart-{key}",
+                alt=f"{figure.title}; described in the text that follows.",
+            )
             st.html(f'<p style="{_UNSEEN}">{escape(figure.alt)}</p>')
         st.caption(figure.guide)
 
