@@ -128,7 +128,8 @@ class _Pack:
         swap = [(layer.chi, layer.routing, layer.operator) for layer in (*initial.swap, *final.swap)]
         curve = [(point.loss, point.accuracy) for point in self.curves[arm]]
         profile = (*initial.energy, *initial.power, *final.energy, *final.power)
-        if not all(np.isfinite(numbers).all() for numbers in (*arrays.values(), alphas, swap, curve, profile)):
+        numbers = [*arrays.values(), *map(np.array, (alphas, swap, curve, profile))]
+        if not all(np.isfinite(array).all() for array in numbers):
             return TrainingError(
                 "The trained model's weights or measures are not finite numbers; a smaller learning rate may help."
             )

@@ -50,9 +50,7 @@ def read_matrix(name: str, data: bytes) -> NDArray[np.float64]:
             f"The upload {shown} holds NaN or infinity in row {row + 1}, column {column + 1}; every number must be finite."
         )
     if np.abs(matrix).max() > MAX_VALUE:
-        raise UploadError(
-            f"The upload {shown} holds a number beyond 1e30; figures can show at most that, up or down."
-        )
+        raise UploadError(f"The upload {shown} holds a number beyond 1e30; figures can show at most that, up or down.")
     return matrix
 
 

@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,30 +43,32 @@ def running_app(cache: Path, script: str = "app.py", **environment: str) -> Iter
     # The home folder of the machine's user must not change what is tested.
     env = {**os.environ, "LAB_CACHE": str(cache), "HOME": str(cache), **environment}
     options = ["--server.port", str(port), "--server.address", "127.0.0.1", "--server.headless", "true"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "streamlit", "run", script, *options],
-        cwd=ROOT,
-        env=env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    log = cache / "server.log"  # a file, not a pipe: nobody reads on, and a full pipe would stop the server
+    with log.open("w") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "streamlit", "run", script, *options], cwd=ROOT, env=env, stdout=out, stderr=out
+        )
     address = f"http://127.0.0.1:{port}"
     try:
-        _wait_until_up(process, f"{address}/_stcore/health")
+        _wait_until_up(process, f"{address}/_stcore/health", log)
         yield address
     finally:
         process.terminate()
         process.wait(timeout=20)
+    said = log.read_text("utf-8", "replace")
+    assert "Traceback" not in said, said[-3000:]
 
 
-def _wait_until_up(process: subprocess.Popen[str], url: str) -> None:
-    assert process.stdout is not None
-    for line in process.stdout:
-        if re.search(r"http://", line):
-            break
-    with urllib.request.urlopen(url, timeout=20) as answer:
-        assert answer.status == 200
+def _wait_until_up(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+    end = time.monotonic() + 60
+    while time.monotonic() < end and process.poll() is None:
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                assert answer.status == 200
+                return
+        except OSError:
+            time.sleep(0.1)
+    raise AssertionError(f"the app did not come up: {log.read_text('utf-8', 'replace')[-2000:]}")
 
 
 @contextmanager
@@ -84,6 +87,7 @@ def browser_page(width: int = 1440, height: int = 900, scheme: str = "light"):
         page = context.new_page()
         page.set_default_timeout(60_000)
         page.on("request", lambda r: None if _is_local(r.url) else strangers.append(r.url))
+        page.on("websocket", lambda socket: None if _is_local(socket.url) else strangers.append(socket.url))
         page.on("pageerror", lambda error: broken.append(str(error)))
         yield page
         browser.close()

@@ -63,11 +63,51 @@ def test_train_watch_read_reload_and_find_it_cached(app, cache):
 def test_stop_ends_a_study_and_train_takes_it_up_again(app):
     with browser_page() as page:
         page.goto(f"{app}/accuracy?v=1&task=digits&seeds=1&steps=4000")
-        page.locator(".st-key-train button").click()
-        page.get_by_text(re.compile("Training now")).wait_for(timeout=120_000)
-        page.locator(".st-key-stop button").click()
-        page.get_by_role("button", name=re.compile(r"Train 8 runs")).wait_for()
+        for _ in range(2):
+            page.locator(".st-key-train button").click()
+            page.get_by_text(re.compile("Training now")).wait_for(timeout=120_000)
+            page.get_by_role("button", name="Stop").click()
+            page.get_by_role("button", name=re.compile(r"Train 8 runs")).wait_for()
         assert page.locator("[data-testid=stException]").count() == 0
+
+
+def test_a_link_cannot_bring_a_picture_or_a_link_of_its_own(app):
+    with browser_page() as page:
+        page.goto(f"{app}/heat?v=1&task=![x](//evil.example/x.png)&alpha=[here](//evil.example)")
+        page.get_by_text("evil.example/x.png").wait_for()
+        assert page.locator("img[src*=evil], a[href*=evil]").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("heat", ["smoothing", "transfer"]),
+        ("energy", ["decay"]),
+        ("commutator", ["attention", "bracket", "norms", "swap"]),
+        (LINK, ["by-position", "difference"]),
+    ],
+)
+def test_the_first_screen_shows_the_figures_whole(app, path, shown, scheme):
+    with browser_page(scheme=scheme) as page:
+        page.goto(f"{app}/{path}")
+        for key in shown:
+            chart = page.locator(
+                f".st-key-figure-{key} [data-testid=stPlotlyChart], .st-key-figure-{key} [data-testid=stVegaLiteChart]"
+            )
+            chart.first.wait_for()
+            # drawn, not an empty box: something has been painted into it
+            page.wait_for_selector(
+                f".st-key-figure-{key} svg.main-svg, .st-key-figure-{key} canvas, .st-key-figure-{key} svg"
+            )
+        settled(page)
+        bottoms = page.evaluate(
+            "keys => keys.map(k => document.querySelector(`.st-key-figure-${k}`).getBoundingClientRect().bottom)", shown
+        )
+        assert max(bottoms) <= 900, dict(zip(shown, bottoms, strict=True))
+        background = page.evaluate("getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor")
+        brightness = sum(map(int, re.findall(r"\d+", background)[:3])) / 3
+        assert (brightness < 100) == (scheme == "dark")
 
 
 @pytest.mark.parametrize("path", ["", "heat", "energy", "commutator", "accuracy", "tasks"])

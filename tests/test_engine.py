@@ -1,9 +1,11 @@
 """The parts of the engine that need no process: whose turn it is, which scheduler is allowed, who is there."""
 
+import asyncio
 import contextlib
 import json
 import subprocess
 import sys
+from concurrent.futures import CancelledError
 from itertools import islice
 from pathlib import Path
 
@@ -12,14 +14,16 @@ import pytest
 from lab.config import RunConfig
 from lab.engine import Engine
 from lab.engine.address import scheduler_from_environment
-from lab.engine.causes import cause
+from lab.engine.causes import cause, cause_elsewhere
 from lab.engine.dispatch import Asked, fair_order, take_packs
 from lab.engine.live import Live, Running, Worker, read_live, write_live
 from lab.engine.presence import anyone_there, engine_alive, engine_lock, show_up
+from lab.engine.process import EngineProcess
 from lab.errors import LabError
 from lab.results import CurvePoint
 from lab.store import Store
 from lab.study import Study
+from lab.tasks import TaskError, get_task
 
 
 def runs(start: int, stop: int, **changes) -> tuple[RunConfig, ...]:
@@ -153,7 +157,7 @@ def test_the_live_record_comes_back(tmp_path):
     live = Live(1, "", 2, [Worker("0", "tls://w")], {"a": 1}, running)
     write_live(tmp_path / "live.json", live)
     assert read_live(tmp_path / "live.json") == live
-    for text in ("", "[]", "{}", '{"running": {}, "workers": [], "more": 1}', "[" * 3):
+    for text in ("", "[]", "{}", '{"running": {}, "workers": [], "more": 1}', "[" * 3, "[" * 100_000):
         (tmp_path / "live.json").write_text(text)
         assert read_live(tmp_path / "live.json") == Live()
 
@@ -163,6 +167,121 @@ def test_a_cause_is_one_short_sentence():
     assert cause(ValueError("first\nsecond")) == "ValueError: first"
     assert cause(RuntimeError()) == "RuntimeError: RuntimeError"
     assert len(cause(ValueError("x" * 10_000))) < 400
+
+
+# the scheduler is away
+
+
+class Away:
+    """A cluster of two slots, and the future of what it is given; raises where it is told to."""
+
+    elsewhere = True
+
+    def __init__(self, *_: object) -> None:
+        self.raises: dict[str, BaseException] = {}
+        self.connected, self.slots, self.pack_size, self.workers = False, 1, 1, []
+        self.handed_out, self.status, self.done = 0, "pending", []
+        self.error: BaseException | None = None
+
+    def connect(self) -> None:
+        self._may("connect")
+        self.connected = True
+
+    def close(self) -> None:
+        self.connected = False
+
+    def look(self) -> None:
+        self._may("look")
+
+    def stop(self, attempt: str, keys: list[str]) -> None:
+        self._may("stop")
+
+    def submit(self, configs: list[RunConfig], attempt: str) -> "Away":
+        self._may("submit")
+        self.handed_out += 1
+        return self
+
+    def add_done_callback(self, callback) -> None:
+        self.done.append(callback)
+
+    def finish(self, status: str) -> None:
+        self.status = status
+        for callback in self.done:
+            callback(self)
+        self.done.clear()
+
+    def exception(self, timeout: float) -> BaseException | None:
+        self._may("exception")
+        return self.error
+
+    def result(self, timeout: float) -> list[object]:
+        self._may("result")
+        return [None]
+
+    def _may(self, what: str) -> None:
+        if what in self.raises:
+            raise self.raises[what]
+
+
+@pytest.fixture
+def process(tmp_path, monkeypatch):
+    monkeypatch.setattr("lab.engine.cluster.Cluster", Away)
+    monkeypatch.setattr("lab.engine.process.AWAY_SECONDS", 0)
+    process = EngineProcess(Store(tmp_path))
+    process._look = lambda: True
+    process.store.requests.add(runs(0, 1), "")
+    return process
+
+
+TROUBLE = [OSError("closed"), TimeoutError(), RuntimeError("no loop"), CancelledError("lost"), asyncio.CancelledError()]
+
+
+@pytest.mark.parametrize("error", TROUBLE, ids=repr)
+@pytest.mark.parametrize("where", ["connect", "submit", "look", "stop"])
+def test_a_scheduler_that_does_not_answer_is_away_and_found_again(process, where, error):
+    if where in ("stop", "look"):
+        process.tick()
+        assert len(process.attempts) == 1
+    if where == "stop":
+        process.store.requests.close(process.store.requests.all()[0].id, "stopped")
+    process.cluster.raises[where] = error
+    process.tick()
+    assert "away" in process.message
+    assert not process.cluster.connected
+    assert process.attempts == {}
+    process.cluster.raises.clear()
+    process.tick()
+    assert process.message == ""
+    assert process.cluster.connected
+    assert len(process.attempts) == (where != "stop")
+
+
+@pytest.mark.parametrize("error", TROUBLE, ids=repr)
+@pytest.mark.parametrize(("status", "where"), [("error", "exception"), ("finished", "result")])
+def test_what_does_not_arrive_is_handed_out_again(process, status, where, error):
+    process.tick()
+    assert process.cluster.handed_out == 1
+    process.cluster.raises[where] = error
+    process.cluster.finish(status)
+    process.tick()
+    assert process.cluster.handed_out == 2
+    assert process.store.failures([run.key for run in runs(0, 1)]) == {}
+
+
+def test_data_that_is_missing_on_a_workers_machine_is_told_with_what_to_do(process):
+    process.tick()
+    [attempt] = process.attempts.values()
+    attempt.progress = {runs(0, 1)[0].key: Running(worker="tls://10.0.0.7:4000")}
+    with pytest.raises(TaskError) as missing:
+        get_task("own:" + "0" * 16)
+    process.cluster.error = missing.value
+    process.cluster.finish("error")
+    process.tick()
+    told = process.store.failure(runs(0, 1)[0].key)
+    assert told.startswith("On the machine of the worker tls://10.0.0.7:4000: task is 'own:0000000000000000'")
+    assert "LAB_DATA" in told
+    assert "their own machine" in told
+    assert cause_elsewhere(LabError("α is too large."), "") == "α is too large."
 
 
 # who is there

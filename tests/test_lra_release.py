@@ -1,14 +1,24 @@
 """The Long Range Arena's release files, written here by hand in their published formats, sound and not."""
 
+import os
+import re
 import struct
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from lab.tasks import TaskError, get_task
 from lab.tasks.lra_pathfinder import read_png
-from lab.tasks.lra_release import find_files, missing_file, read_tsv
+from lab.tasks.lra_release import (
+    check_inside,
+    find_files,
+    missing_file,
+    name_release_folder,
+    read_tsv,
+    release_folder,
+)
 
 
 @pytest.fixture
@@ -108,6 +118,78 @@ def test_a_link_out_of_the_release_is_not_followed(release, tmp_path):
     for split in ("train", "val", "test"):
         (release / "listops-1000" / f"basic_{split}.tsv").symlink_to(tmp_path / "secret.tsv")
     assert "outside the release's folder" in says(lambda: get_task("lra_listops").load("full"))
+
+
+LRA = ["lra_listops", "lra_text", "lra_retrieval", "lra_image", "lra_pathfinder", "lra_pathx"]
+
+
+@pytest.mark.parametrize("name", LRA)
+def test_a_folder_that_no_file_system_takes_is_one_sentence(name, release, monkeypatch):
+    for folder in ("/" + "x" * 5000, str(release / ("y" * 300))):
+        monkeypatch.setenv("LAB_LRA_DIR", folder)
+        monkeypatch.setenv("LAB_CIFAR_DIR", folder)
+        assert get_task(name).unavailable("full")
+        assert says(lambda: get_task(name).load("full"))
+
+
+@pytest.mark.parametrize("name", LRA)
+def test_a_folder_that_may_not_be_entered_is_one_sentence(name, release, monkeypatch):
+    inside, look = release / "closed", Path.stat
+
+    def closed(path, **options):
+        if inside in path.parents:
+            raise PermissionError(13, "Permission denied", str(path))
+        return look(path, **options)
+
+    inside.mkdir()
+    monkeypatch.setenv("LAB_LRA_DIR", str(inside))
+    monkeypatch.setenv("LAB_CIFAR_DIR", str(inside))
+    monkeypatch.setattr(Path, "stat", closed)
+    assert get_task(name).unavailable("full")
+    assert says(lambda: get_task(name).load("full"))
+
+
+def test_a_named_folder_must_be_one_that_can_be_read_and_entered(release, monkeypatch):
+    monkeypatch.delenv("LAB_LRA_DIR")
+    name_release_folder(str(release))
+    assert release_folder() == release
+    for path in (str(release / "none"), "x" * 5000, "a\0b", "\ud800"):
+        assert "is not a folder" in says(lambda path=path: name_release_folder(path))
+    for allowed in (os.R_OK, os.X_OK):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "access", lambda path, mode, allowed=allowed: mode & ~allowed == 0)
+            assert "may not be read" in says(lambda: name_release_folder(str(release)))
+    name_release_folder(str(release))
+    assert release_folder() == release
+
+
+def test_what_the_disk_refuses_while_loading_is_one_sentence(listops, monkeypatch):
+    def refused(_):
+        raise PermissionError(13, "Permission denied", "basic_train.tsv")
+
+    monkeypatch.setattr("lab.tasks.listops.source_identity", refused)
+    message = says(lambda: get_task("lra_listops").load("full"))
+    assert message == "The data of lra_listops could not be read (basic_train.tsv: Permission denied)."
+
+
+def test_links_in_a_circle_are_one_sentence(release):
+    (release / "a").symlink_to("b")
+    (release / "b").symlink_to("a")
+    assert "could not be followed" in says(lambda: check_inside(release / "a"))
+
+
+def test_the_digest_follows_the_content_of_the_files_alone(listops, release, tmp_path, monkeypatch):
+    task = get_task("lra_listops")
+    first = task.load("full").digest
+    assert re.fullmatch("[0-9a-f]{16}", first)
+    os.utime(listops / "basic_test.tsv", (1, 1))
+    assert task.load("full").digest == first
+    monkeypatch.setenv("LAB_DATA", str(tmp_path / "elsewhere"))
+    assert task.load("full").digest == first
+    with (listops / "basic_test.tsv").open("a", newline="") as file:
+        file.write("7\t7\r\n")
+    assert task.load("full").digest not in ("", first)
+    assert get_task("listops").load("mini").digest == get_task("digits").load("mini").digest == ""
 
 
 # -- ListOps ----------------------------------------------------------------------------------------------------------
@@ -240,6 +322,7 @@ def test_pathfinder_is_read_and_empty_pictures_are_left_out(pathfinder):
     task = get_task("lra_pathfinder")
     assert task.unavailable("full") == ""
     data = task.load("full")
+    assert len(data.digest) == 16
     assert (len(data.train), len(data.test), data.length, data.vocabulary) == (15, 2, 1024, 256)
     known = {picture.tobytes(): index % 2 for index, picture in enumerate(images(20)) if index != 4}
     for split in (data.train, data.test):

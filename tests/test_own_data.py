@@ -1,5 +1,6 @@
 """Your own data: tables and NPY pairs of every awkward kind become a task, or one clear sentence."""
 
+import hashlib
 import io
 import json
 import os
@@ -241,6 +242,8 @@ REFUSED = {
     "blank": (b"\n\n  \n", "x.csv", "only empty lines"),
     "one column": (b"text\na\nb\nc\n", "x.csv", "has one column; two are needed"),
     "heading alone": (b"text,label\n", "x.csv", "has no row"),
+    "an empty cell": (b'""', "x.csv", "holds only empty cells"),
+    "empty cells": (b'""\n""\n', "x.csv", "holds only empty cells"),
     "binary": (b"PK\x03\x04\0\0\0\0", "x.csv", "NUL bytes"),
     "half of utf-16": (b"\xff\xfea\x00b\x00c\xd8", "x.csv", "begins as utf-16"),
     "open quotation mark": (csv_of([*PAIRS[:3], ('"never closed', "x")]), "x.csv", "line 5"),
@@ -290,6 +293,69 @@ def test_a_damaged_file_is_told_and_adding_again_repairs_it(folder):
     path.with_suffix(".json").write_text("{")
     assert get_task(name).info.title == name
     assert report(name).remarks
+
+
+def header_of(meta):
+    text = json.dumps({"__metadata__": {"task": meta if isinstance(meta, str) else json.dumps(meta)}}).encode()
+    return len(text).to_bytes(8, "little") + text
+
+
+SOUND = {"format": 1, "kind": "text", "labels": ["a", "b"], "train": 4, "vocabulary": 257}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        header_of([]),
+        header_of("[" * 50_000),
+        header_of(SOUND | {"kind": "more"}),
+        header_of(SOUND | {"kind": ["text"]}),
+        header_of(SOUND | {"labels": 7}),
+        header_of(SOUND | {"labels": [1, 2]}),
+        header_of(SOUND | {"train": "x"}),
+        header_of(SOUND | {"train": 10**400}),
+        header_of(SOUND | {"kind": "signal"}),
+        header_of(SOUND | {"kind": "signal", "mean": float("nan"), "deviation": 1}),
+        header_of({key: value for key, value in SOUND.items() if key != "kind"}),
+        (16).to_bytes(8, "little") + b"[1, [2], 3, 4  ]",
+        None,
+    ],
+)
+def test_whatever_an_own_file_holds_is_told_in_one_sentence(folder, data):
+    (folder / "own").mkdir(parents=True)
+    path = folder / "own" / f"{'0' * 16}.safetensors"
+    path.mkdir() if data is None else path.write_bytes(data)
+    assert "is damaged" in refusal(get_task, "own:" + "0" * 16)
+    assert len([entry for entry in available() if entry[0] == "own:" + "0" * 16]) == 3
+
+
+def test_a_planted_file_whose_arrays_do_not_fit_is_told(folder):
+    from safetensors.numpy import save
+
+    (folder / "own").mkdir(parents=True)
+    eight = {"tokens": np.ones((8, 3), np.uint8), "labels": np.arange(8) % 2}
+    for arrays in (
+        {},
+        {"tokens": eight["tokens"]},
+        {"labels": eight["labels"]},
+        eight | {"labels": eight["labels"] + 7},
+        eight | {"tokens": eight["tokens"][0]},
+        {name: array[:4] for name, array in eight.items()},
+    ):
+        data = save(arrays, {"task": json.dumps(SOUND)})
+        name = hashlib.sha256(data).hexdigest()[:16]
+        (folder / "own" / f"{name}.safetensors").write_bytes(data)
+        assert "is damaged" in refusal(get_task("own:" + name).load, "mini")
+
+
+def test_half_a_surrogate_pair_in_a_columns_name_is_replaced():
+    lines = [json.dumps({"text": x, "label\ud800": y}) for x, y in PAIRS]
+    data = "\n".join(lines).encode()
+    assert inspect(data, "x.jsonl").columns == ("text", "label?")
+    name = add(data, "x.jsonl", text_column="text", label_column="label?")
+    assert get_task(name).info.label_names == ("bad", "good")
+    assert "has no column" in refusal(add, data, "x.jsonl", label_column="none").encode().decode()
 
 
 def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path, monkeypatch):

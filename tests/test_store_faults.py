@@ -1,6 +1,7 @@
 """The store when something is broken: damage is set aside and told, nothing else is lost, nothing crashes."""
 
 import contextlib
+import json
 import os
 import sqlite3
 import subprocess
@@ -10,9 +11,15 @@ import pytest
 from test_store import make_arrays, make_result, spawn
 
 from lab.config import RunConfig
+from lab.results import RunResult
 from lab.store import Store, StoreError
+from lab.store.notices import KEPT, MAX_BYTES, Notices
 
 KEYS = [make_result(seed).config.key for seed in range(4)]
+
+
+HUGE = "1" + "0" * 400
+"""A whole number in JSON that is beyond every float."""
 
 
 @pytest.fixture
@@ -36,12 +43,26 @@ def rewrite(store: Store, key: str, value: object) -> None:
         make_result(1).to_json(),
         "[1]",
         "[" * 100_000,
+        make_result(0).to_json().replace('"heat_steps":1,', f'"heat_steps":{HUGE},'),
+        make_result(0).to_json().replace('"alpha":0.25', f'"alpha":{HUGE}'),
         "",
         b"\xff\xfe",
         17,
         None,
     ],
-    ids=["newer schema", "cut short", "another run's", "a list", "deep", "empty", "bytes", "a number", "null"],
+    ids=[
+        "newer schema",
+        "cut short",
+        "another run's",
+        "a list",
+        "deep",
+        "huge steps",
+        "huge α",
+        "empty",
+        "bytes",
+        "a number",
+        "null",
+    ],
 )
 def test_an_unreadable_result_is_set_aside(store, value):
     rewrite(store, f"result/{KEYS[0]}", value)
@@ -81,6 +102,47 @@ def test_unreadable_requests_are_set_aside(store):
     assert len(again.notices()) == 2
 
 
+@pytest.mark.parametrize(
+    "record", [f'{{"created": {HUGE}}}', '{"created": "x"}', '{"runs": "x"}', '{"created": 1e300}']
+)
+def test_a_request_with_impossible_numbers_is_set_aside(store, record):
+    good = store.requests.add([make_result(0).config], "good")
+    bad = store.requests.add([make_result(1).config], "bad")
+    sound = {"id": bad, "state": "open", "label": "bad", "created": 1.0, "runs": 1}
+    rewrite(store, f"request/{bad}", json.dumps(sound | json.loads(record)))
+    assert [request.id for request in store.requests.all()] == [good]
+    assert len(store.notices()) == 1
+
+
+@pytest.mark.parametrize("kind", [OverflowError, RecursionError, AttributeError])
+def test_whatever_reading_a_row_raises_costs_only_that_row(store, monkeypatch, kind):
+    request = store.requests.add([make_result(0).config], "")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise kind("planted")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("lab.store.store._result", refuse)
+        patch.setattr(RunConfig, "from_json", refuse)
+        assert store.get(KEYS[0]) is None
+        assert store.requests.plan(request) == ()
+    assert len(store.notices()) == 2
+    with monkeypatch.context() as patch:  # a fresh database, filled from the files of weights
+        patch.setattr(RunResult, "from_json", refuse)
+        (store.path / "db" / "cache.db").write_bytes(b"garbage" * 1000)
+        assert Store(store.path).requests.all() == []
+
+
+@pytest.mark.parametrize("value", ["[" * 100_000, HUGE, "[]", "{}", "null", "", None])
+def test_planted_rows_of_weights_and_failures_are_set_aside(store, value):
+    rewrite(store, f"blob/{KEYS[0]}", value)
+    assert store.arrays(KEYS[0]) is None
+    assert store.done(KEYS) == set(KEYS[1:])
+    store.fail(KEYS[1], "It broke.")
+    rewrite(store, f"failure/{KEYS[1]}", value)
+    assert store.failure(KEYS[1]) is None
+
+
 @pytest.mark.parametrize("warm", [True, False], ids=["while open", "on opening"])
 @pytest.mark.parametrize("damage", ["empty", "cut short", "garbage", "garbled pages", "deleted", "no tables"])
 def test_a_damaged_database_is_set_aside_and_results_are_found_beside_their_weights(store, damage, warm):
@@ -117,23 +179,80 @@ def test_a_damaged_database_is_set_aside_and_results_are_found_beside_their_weig
 
 
 @pytest.mark.parametrize("damage", ["flipped", "cut short", "deleted"])
-def test_damaged_weights_are_set_aside_and_the_numbers_stay(store, damage):
+def test_a_result_with_damaged_weights_can_be_trained_again(store, damage):
     paths = {path: path.read_bytes() for path in store.path.glob("blobs/??/*")}
     for path, data in paths.items():
         if damage == "deleted":
             path.unlink()
         else:
             path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]) if damage == "flipped" else data[:-9])
-    assert store.arrays(KEYS[0]) is None
     assert store.get(KEYS[0]) == make_result(0)
-    assert len(store.notices()) == 1
+    assert store.arrays(KEYS[0]) is None
+    assert store.done(KEYS) == set(KEYS[1:]), "only what was read is known to be damaged"
+    assert store.get(KEYS[0]) is None
+    told = store.notices()
+    assert f"{KEYS[0]} was set aside: its weights are gone or damaged." in told[-1]
+    assert len(told) == (1 if damage == "deleted" else 2)
+    assert store.arrays(KEYS[0]) is None
+    assert store.notices() == told
     if damage != "deleted":
         [kept] = (store.path / "aside").glob("*.safetensors")
         assert kept.stem in {path.stem for path in paths}
-    store.set_aside(KEYS[0], "its weights are gone.")
-    assert store.get(KEYS[0]) is None
     store.put(make_result(0), make_arrays(0))
     assert store.arrays(KEYS[0]) is not None
+    assert store.done(KEYS[:1])
+
+
+def test_a_result_without_weights_on_purpose_stays(store):
+    store.put(make_result(9), {})
+    assert store.arrays(make_result(9).config.key) == {}
+    assert store.get(make_result(9).config.key) == make_result(9)
+    assert store.notices() == []
+
+
+def test_weights_that_cannot_be_read_just_now_cost_no_result(store, monkeypatch):
+    def busy(_: Path) -> bytes:
+        raise OSError(24, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_bytes", busy)
+        assert store.arrays(KEYS[0]) is None
+        assert store.arrays(KEYS[0]) is None
+    [notice] = store.notices()
+    assert "Too many open files" in notice
+    assert store.done(KEYS) == set(KEYS)
+    assert store.arrays(KEYS[0]) is not None
+
+
+def test_storing_again_repairs_damaged_weights(store):
+    for path in store.path.glob("blobs/??/*"):
+        path.write_bytes(b"damaged, and nobody has looked")
+    store.put(make_result(0), make_arrays(0))
+    assert store.arrays(KEYS[0]) is not None
+
+
+def test_a_notice_is_written_once_and_their_file_is_bounded(tmp_path):
+    path = tmp_path / "aside" / "notices.txt"
+    notices = Notices(path)
+    for _ in range(3):
+        notices.add("The same  thing\nagain.")
+        Notices(path).add("The same thing again.")
+    assert path.read_text() == "The same thing again.\n"
+    for number in range(3000):
+        notices.add(f"Number {number} \ud800 " + "x" * 100)
+    notices.add("y" * 10**6)
+    assert path.stat().st_size <= MAX_BYTES
+    assert notices.all()[-2].startswith("Number 2999 ")
+    assert len(notices.all()) == KEPT
+    path.write_bytes(b"an old and long line\n" * 10**6)
+    notices.add("The last.")
+    assert path.stat().st_size <= MAX_BYTES
+    assert notices.all()[-1] == "The last."
+    path.unlink()
+    path.mkdir()
+    for number in range(3000):
+        notices.add(f"Unwritten {number}")
+    assert len(notices.all()) == KEPT
 
 
 def test_a_name_in_the_database_leads_nowhere_else(store, tmp_path):

@@ -113,12 +113,13 @@ def test_an_unknown_label_is_named_with_its_record(cifar):
 
 def test_changed_files_are_read_again(cifar):
     task = get_task("lra_image")
-    before = task.load("full").test.labels.copy()
+    before, digest = task.load("full").test.labels.copy(), task.load("full").digest
     path = cifar / TEST_FILE
     data = bytearray(path.read_bytes())
     data[0] = (data[0] + 1) % 10
     path.write_bytes(data)
     after = task.load("full").test.labels
+    assert task.load("full").digest not in ("", digest)
     assert after[0] == (before[0] + 1) % 10
     assert (after[1:] == before[1:]).all()
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -197,6 +198,40 @@ def test_a_run_that_diverges_says_so_and_spares_its_neighbours(monkeypatch):
     failed, neighbour = train_pack(arms, device="cpu")
     assert isinstance(failed, TrainingError)
     assert neighbour.result.curve == sound.result.curve
+
+
+@pytest.mark.parametrize("what", ["weights", "profile", "curve"])
+def test_a_model_that_is_not_finite_after_the_last_step_is_a_failure(monkeypatch, what):
+    import lab.training
+
+    arms = [RunConfig(**{**SMALL, "seed": s}) for s in (0, 1)]
+    if what == "weights":
+        monkeypatch.setattr(
+            lab.training, "learning_rate", lambda config, step: np.inf if step == config.steps else 1e-3
+        )
+    elif what == "profile":
+        sound = lab.training.depth_profile
+
+        def beyond(*arguments):
+            first, second = sound(*arguments)
+            return [replace(first, energy=(np.inf,) * 3), second]
+
+        monkeypatch.setattr(lab.training, "depth_profile", beyond)
+    else:
+        monkeypatch.setattr(lab.training, "accuracy", lambda *_: [np.nan, 0.5])
+    failed, neighbour = train_pack(arms, device="cpu")
+    assert isinstance(failed, TrainingError)
+    assert "learning rate" in str(failed)
+    assert what == "weights" or neighbour.result.to_json()
+
+
+def test_the_digest_of_the_readers_own_files_is_part_of_the_provenance(monkeypatch):
+    assert "data" not in one().result.provenance
+    data = replace(get_task("digits").load("mini"), digest="0123456789abcdef")
+    monkeypatch.setattr(type(get_task("digits")), "load", lambda *_: data)
+    result = one().result
+    assert result.provenance["data"] == "0123456789abcdef"
+    assert result.row()["on_data"] == "0123456789abcdef"
 
 
 def _poison(monkeypatch, arm):

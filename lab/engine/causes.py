@@ -22,7 +22,7 @@ def cause_elsewhere(error: BaseException, worker: str) -> str:
         return cause(error)
     return (
         f"On the machine of {f'the worker {worker}' if worker else 'the worker'}: {first_line(error)} Workers of LAB_SCHEDULER "
-        "load data from their own machine; put it there too, in the folder that LAB_DATA, LAB_LRA_DIR or LAB_CIFAR_DIR names there."
+        "load data from their own machine; put what is missing there too, where LAB_DATA, LAB_LRA_DIR or LAB_CIFAR_DIR leads there."
     )
 
 

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +29,6 @@ DEATHS = 3
 
 GPU_PACK = 24
 
-AWAY: tuple[type[BaseException], ...] = (OSError, TimeoutError, RuntimeError, CancelledError, asyncio.CancelledError)
-"""What Dask raises when the scheduler is gone, slow or restarted."""
-
 dask.config.set(
     {
         "distributed.scheduler.allowed-failures": DEATHS - 1,
@@ -50,7 +47,7 @@ dask.config.set(
 class Cluster:
     """Workers to hand packs to. ``on_event`` hears, in another thread, what :func:`lab.engine.worker.train` tells.
 
-    Raises one of :data:`AWAY` while a scheduler is away or does not answer. Where workers declare a ``GPU`` resource,
+    Raises OSError, RuntimeError or CancelledError while a scheduler is away or does not answer. Where workers declare a ``GPU`` resource,
     only those are used, one pack a GPU.
 
     Configs, results and weights travel through the scheduler; no folder is shared. Data does not travel: generated
@@ -139,7 +136,7 @@ class Cluster:
         """Let go of the scheduler; the embedded one and its workers end."""
         for thing in (self._client, self._local):
             if thing is not None:
-                with contextlib.suppress(Exception):
+                with contextlib.suppress(Exception, asyncio.CancelledError):
                     thing.close(timeout=3)
         self._client = self._local = None
         self.workers = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import itertools
 import logging
@@ -11,6 +12,7 @@ import shutil
 import signal
 import time
 from collections.abc import Mapping
+from concurrent.futures import CancelledError
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,18 +21,21 @@ from numpy.typing import NDArray
 
 from lab.config import RunConfig
 from lab.engine.address import scheduler_from_environment
-from lab.engine.causes import cause, first_line
+from lab.engine.causes import cause, cause_elsewhere, first_line
 from lab.engine.dispatch import Asked, fair_order, take_packs
 from lab.engine.launch import cap_log
 from lab.engine.live import Live, Running, write_live
 from lab.engine.presence import anyone_there, engine_lock
 from lab.results import CurvePoint, RunResult
-from lab.store import Store, StoreError
+from lab.store import UNREADABLE, Store, StoreError
 
 TICK = 0.05
 STOP_AGAIN = 0.3
-AWAY = 2.0
+AWAY_SECONDS = 2.0
 LIVE = 0.25
+
+LOST: tuple[type[BaseException], ...] = (OSError, RuntimeError, CancelledError, asyncio.CancelledError)
+"""What Dask raises where the scheduler is gone, restarted or does not answer; TimeoutError is an OSError."""
 
 log = logging.getLogger("lab.engine")
 
@@ -85,7 +90,7 @@ class EngineProcess:
         self.number = itertools.count(1)
         self.grace = float(os.environ.get("LAB_ENGINE_GRACE", "15"))
         self.seen = time.monotonic()
-        self._connect, self._refresh, self._look = Every(AWAY), Every(1.0), Every(2.0)
+        self._connect, self._refresh, self._look = Every(AWAY_SECONDS), Every(1.0), Every(2.0)
         self._publish, self._clients, self._tidy, self._save = Every(LIVE), Every(0.5), Every(60), Every(2.0)
 
     def run(self) -> None:
@@ -117,9 +122,12 @@ class EngineProcess:
             self.save()
         if self.store.version() != self.version or self._refresh():
             self.refresh()
-        if self.connected():
-            self.stop_unwanted()
-            self.hand_out()
+        try:
+            if self.connected():
+                self.stop_unwanted()
+                self.hand_out()
+        except LOST as error:
+            self.let_go(error)
         if self._publish():
             self.publish()
         if self._tidy():
@@ -128,7 +136,7 @@ class EngineProcess:
     # the cluster
 
     def connected(self) -> bool:
-        """Whether there is a cluster; tries to get one every other second."""
+        """Whether there is a cluster; tries to get one every other second. Raises one of :data:`LOST`."""
         if self.cluster.connected:
             if self._look():
                 self.cluster.look()
@@ -137,13 +145,18 @@ class EngineProcess:
             return False
         self.attempts.clear()  # their futures died with the connection; what is wanted is handed out again
         self.cluster.close()
-        try:
-            self.cluster.connect()
-        except (OSError, RuntimeError) as error:
-            self.message = f"The scheduler is away ({first_line(error)}); it is tried again every {AWAY:.0f} seconds."
-            return False
+        self.cluster.connect()
         self.message = ""
         return True
+
+    def let_go(self, error: BaseException) -> None:
+        """The scheduler is away or does not answer: forget what was under way, and try to find it again."""
+        log.warning("The scheduler is away: %r", error)
+        self.message = (
+            f"The scheduler is away ({first_line(error)}); it is tried again every {AWAY_SECONDS:.0f} seconds."
+        )
+        self.attempts.clear()
+        self.cluster.close()
 
     def hand_out(self) -> None:
         """Keep every slot busy, and one more pack waiting for each so that none idles between two runs."""
@@ -207,14 +220,19 @@ class EngineProcess:
         attempt = self.attempts.pop(name, None)
         if attempt is None:
             return
-        if attempt.future.status == "error":
-            self.fail(attempt, attempt.future.exception(timeout=30))
-        elif attempt.future.status == "finished":
-            try:
+        status, outcomes = attempt.future.status, []
+        try:
+            if status == "error":
+                self.fail(attempt, attempt.future.exception(timeout=30))
+            elif status == "finished":
                 outcomes = attempt.future.result(timeout=60)
-            except Exception as error:  # its worker died before it had sent the result: it is wanted again
-                log.warning("A result did not arrive: %s", error)
-                return
+        except (
+            Exception,
+            asyncio.CancelledError,
+        ) as error:  # its worker died before it had sent the result: it is wanted again
+            log.warning("A result did not arrive: %r", error)
+            return
+        if status == "finished":
             for config, outcome in zip(attempt.configs, outcomes, strict=True):
                 if isinstance(outcome, str):
                     self.unsaved.append((config.key, outcome))
@@ -226,16 +244,18 @@ class EngineProcess:
         """Keep a result for storing, unless it is none: a worker may run another version of the lab."""
         try:
             self.unsaved.append((RunResult.from_json(text), arrays))
-        except (ValueError, KeyError, TypeError) as error:
+        except UNREADABLE as error:
             self.unsaved.append((config.key, f"The worker's result could not be read: {first_line(error)}"))
 
     def fail(self, attempt: Attempt, error: BaseException) -> None:
         """Record the cause; the runs of a larger pack are first tried alone, so that one does not fail for another."""
+        workers = [running.worker for running in attempt.progress.values()]
+        said = cause_elsewhere(error, next(iter(workers), "")) if self.cluster.elsewhere else cause(error)
         for config in attempt.configs:
             if len(attempt.configs) > 1:
                 self.solo.add(config.key)
             else:
-                self.unsaved.append((config.key, cause(error)))
+                self.unsaved.append((config.key, said))
 
     def save(self) -> None:
         """Store results and failures; what cannot be stored now is kept and tried again."""

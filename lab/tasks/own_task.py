@@ -165,7 +165,8 @@ def _data(arrays: dict[str, NDArray[Any]], meta: dict[str, Any], size: str) -> T
     longest, most_train, most_test = SIZES[size]
     train = _rows(arrays, slice(0, meta["train"]), most_train, longest)
     test = _rows(arrays, slice(meta["train"], None), most_test, longest)
-    if not len(train) or not len(test) or not 0 <= arrays["labels"].min() <= arrays["labels"].max() < len(meta["labels"]):
+    labels = arrays["labels"]
+    if not len(train) or not len(test) or not 0 <= labels.min() <= labels.max() < len(meta["labels"]):
         raise ValueError("labels")
     test = _unseen(train, test, arrays, size)
     train, test = text_bytes.same_length(train, test)

@@ -1,4 +1,4 @@
-"""Looking whether a file is there without ever failing: a name that no file can have, or a place that may not be looked at, is not there."""
+"""Looking whether a file is there, without ever failing: where the lab may not look, and what no file can be called, is not there."""
 
 from __future__ import annotations
 
