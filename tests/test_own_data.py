@@ -300,7 +300,7 @@ def header_of(meta):
     return len(text).to_bytes(8, "little") + text
 
 
-SOUND = {"format": 1, "kind": "text", "labels": ["a", "b"], "train": 4, "vocabulary": 257}
+META = {"format": 1, "kind": "text", "labels": ["a", "b"], "train": 4, "vocabulary": 257}
 
 
 @pytest.mark.parametrize(
@@ -309,15 +309,15 @@ SOUND = {"format": 1, "kind": "text", "labels": ["a", "b"], "train": 4, "vocabul
         b"",
         header_of([]),
         header_of("[" * 50_000),
-        header_of(SOUND | {"kind": "more"}),
-        header_of(SOUND | {"kind": ["text"]}),
-        header_of(SOUND | {"labels": 7}),
-        header_of(SOUND | {"labels": [1, 2]}),
-        header_of(SOUND | {"train": "x"}),
-        header_of(SOUND | {"train": 10**400}),
-        header_of(SOUND | {"kind": "signal"}),
-        header_of(SOUND | {"kind": "signal", "mean": float("nan"), "deviation": 1}),
-        header_of({key: value for key, value in SOUND.items() if key != "kind"}),
+        header_of(META | {"kind": "more"}),
+        header_of(META | {"kind": ["text"]}),
+        header_of(META | {"labels": 7}),
+        header_of(META | {"labels": [1, 2]}),
+        header_of(META | {"train": "x"}),
+        header_of(META | {"train": 10**400}),
+        header_of(META | {"kind": "signal"}),
+        header_of(META | {"kind": "signal", "mean": float("nan"), "deviation": 1}),
+        header_of({key: value for key, value in META.items() if key != "kind"}),
         (16).to_bytes(8, "little") + b"[1, [2], 3, 4  ]",
         None,
     ],
@@ -343,7 +343,7 @@ def test_a_planted_file_whose_arrays_do_not_fit_is_told(folder):
         eight | {"tokens": eight["tokens"][0]},
         {name: array[:4] for name, array in eight.items()},
     ):
-        data = save(arrays, {"task": json.dumps(SOUND)})
+        data = save(arrays, {"task": json.dumps(META)})
         name = hashlib.sha256(data).hexdigest()[:16]
         (folder / "own" / f"{name}.safetensors").write_bytes(data)
         assert "is damaged" in refusal(get_task("own:" + name).load, "mini")

@@ -25,7 +25,7 @@ from lab.tasks.cache import data_folder
 PREFIX = "own:"
 FORMAT = 1
 KINDS = {"text": "Texts, read byte by byte", "ids": "Sequences of token ids", "signal": "Signals"}
-DAMAGED = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError)
+DAMAGED = (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError, RecursionError)
 """What reading a damaged or planted file can raise, beside OSError."""
 
 MAX_HEADER = 2**20
