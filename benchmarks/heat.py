@@ -1,4 +1,4 @@
-"""How fast the heat step is, as ratios: ``OMP_NUM_THREADS=1 python -m benchmarks.heat``.
+"""How fast the heat step is, as ratios: ``OMP_NUM_THREADS=1 python benchmarks/heat.py``.
 
 Each line pits two ways against each other at (32, tokens, 64) in float32 on one thread, forward and backward. They take
 turns, and the median of the ratios of neighbouring turns is printed, so that a busy machine slows both alike.
@@ -7,15 +7,19 @@ turns, and the median of the ratios of neighbouring turns is printed, so that a 
 from __future__ import annotations
 
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from lab.heat import heat_step, heat_steps
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from lab.heat import heat_step, heat_steps  # noqa: E402
 
 ALPHA = 0.25
 BATCH, DIM = 32, 64

@@ -74,7 +74,7 @@ def main(names: list[str]) -> None:
         if names and name not in names:
             continue
         if reason:
-            missing.append(f"- {name}: {reason.replace(str(data_folder()), 'cache/data')}.\n")
+            missing.append(f"- {name}: {reason.replace(str(data_folder()), 'cache/data')}\n")
             continue
         results = train(store, name)
         made = results[0].provenance

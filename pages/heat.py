@@ -17,4 +17,6 @@ if given is not None:
     with right:  # first, because it is the lighter one: the browser draws it while the other is still on its way
         show(smoothing.transfer(given, values["alpha"], values["heat_steps"]), "transfer")
     with left:
+        if (unchanged := smoothing.before(given)) is not None:
+            show(unchanged, "before")
         show(smoothing.smoothing(given, values["alpha"], values["heat_steps"]), "smoothing")

@@ -24,7 +24,11 @@ def facts(name: str, size: str) -> tuple[str, list[tuple[str, str]], np.ndarray 
     """The numbers of a task, a few held-out examples with their labels, and a sheet of pictures where it has them."""
     task = get_task(name)
     data = task.load(size)
-    return _numbers(data), [_example(task, data, i) for i in range(min(EXAMPLES, len(data.test)))], task.picture(data.test)
+    return (
+        _numbers(data),
+        [_example(task, data, i) for i in range(min(EXAMPLES, len(data.test)))],
+        task.picture(data.test),
+    )
 
 
 def _numbers(data: TaskData) -> str:

@@ -19,7 +19,7 @@ from lab.statistics import Arm
 
 # Vega's names of the symbols that the Plotly figures use for the same positions.
 _SHAPES = {
-    Position.BASELINE: "stroke",
+    Position.BASELINE: "circle",
     Position.AFTER_EMBEDDING: "circle",
     Position.BEFORE_ATTENTION: "square",
     Position.AFTER_ATTENTION: "diamond",
@@ -49,8 +49,10 @@ _CONTROL = alt.FillOpacity(
 
 
 def _basis(arms: Sequence[Arm]) -> str:
-    n = max(len(arm.results) for arm in arms)
-    return "one seed" if n == 1 else f"{n} seeds"
+    """How many seeds the arms rest on, e.g. ``3 seeds``, or ``1 to 3 seeds`` while they are coming in."""
+    counts = {len(arm.results) for arm in arms}
+    most = "one seed" if max(counts) == 1 else f"{max(counts)} seeds"
+    return most if len(counts) == 1 else f"{min(counts)} to {most}"
 
 
 def _control(config: RunConfig) -> str:
@@ -76,11 +78,12 @@ def by_position(arms: Sequence[Arm], chance: float) -> Figure:
     x = alt.X("accuracy:Q", title="held-out accuracy (%)", scale=alt.Scale(zero=False, padding=12, nice=False))
     seeds = (
         alt.Chart(points)
-        .mark_point(size=70, strokeWidth=1.8, filled=True, opacity=1)
+        .mark_point(size=64, strokeWidth=1.6, opacity=1)
         .encode(
             x=x,
             y=_Y,
-            color=alt.Color("position:N", scale=_COLOUR, legend=None),
+            stroke=alt.Stroke("position:N", scale=_COLOUR, legend=None),
+            fill=alt.Fill("position:N", scale=_COLOUR, legend=None),
             shape=alt.Shape("position:N", scale=_SHAPE, legend=None),
             fillOpacity=_CONTROL,
             tooltip=["position", "control", "seed", alt.Tooltip("accuracy", format=".1f", title="accuracy (%)")],
@@ -152,11 +155,12 @@ def difference(arms: Sequence[Arm]) -> Figure:
     )
     dots = (
         alt.Chart(frame)
-        .mark_point(size=95, strokeWidth=1.8, filled=True, opacity=1)
+        .mark_point(size=90, strokeWidth=1.8, opacity=1)
         .encode(
             x=alt.X("difference:Q", title=title),
             y=_Y,
-            color=colour,
+            stroke=alt.Stroke("position:N", scale=_COLOUR, legend=None),
+            fill=alt.Fill("position:N", scale=_COLOUR, legend=None),
             shape=alt.Shape("position:N", scale=_SHAPE, legend=None),
             fillOpacity=_CONTROL,
             tooltip=tooltip,
@@ -173,7 +177,8 @@ def difference(arms: Sequence[Arm]) -> Figure:
         ),
         title="Mean difference to the baseline",
         guide="Each seed is compared with the baseline of the same seed: the mark is the mean difference, the bar its 95 % interval "
-        "(paired t). A bar across 0 could be chance; more seeds make it shorter.",
+        "(paired t). A bar across 0 could be chance, and of several bars one may clear 0 by chance alone. Seeds vary, the held-out "
+        "examples do not.",
         alt=f"Mean paired difference in accuracy to the baseline: {spoken}.",
         basis=_basis(arms),
     )
@@ -205,7 +210,7 @@ def curves(runs: Mapping[RunConfig, Iterable[CurvePoint]], quantity: str = "accu
             title=None, orient="top", columns=2, symbolStrokeWidth=3, symbolType="stroke", symbolOpacity=1
         ),
     )
-    x = alt.X("step:Q", title="training step")
+    x = alt.X("step:Q", title="training step", axis=alt.Axis(tickCount=6))
     y = alt.Y("value:Q", title=title, scale=alt.Scale(zero=False))
     dash = alt.StrokeDash("control:N", scale=alt.Scale(domain=[REAL, PERMUTED], range=[[1, 0], [4, 3]]), legend=None)
     thin = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,7 +47,7 @@ class Figure:
         for name in ("title", "guide", "alt"):
             if not getattr(self, name).strip():
                 raise ValueError(f"a figure needs its {name}")
-        if self.basis not in BASES and not self.basis.removesuffix(" seeds").isdigit():
+        if self.basis not in BASES and not re.fullmatch(r"(\d+ to )?\d+ seeds", self.basis):
             raise ValueError(f"basis is {self.basis!r}; it must be one of {', '.join(BASES)} or 'n seeds'")
         if isinstance(self.chart, go.Figure):
             _check_axes(self.chart)

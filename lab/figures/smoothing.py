@@ -29,32 +29,62 @@ MAX_CELLS = 24_000
 MAX_FELT = 50
 """About as many cosine modes answer the pointer with their numbers: each is a mark of its own, drawn anew as α moves."""
 
-HEIGHT = 500
+HEIGHT, BEFORE_HEIGHT, AFTER_HEIGHT = 500, 165, 315
 LOWEST, HIGHEST = -1.5, 1.12
 """The range of the factor's axis."""
 
 
+def before(given: Representations) -> Figure | None:
+    """The tokens as they are; None for one dimension, where they are a line behind the smoothed one.
+
+    A figure of its own, because it does not depend on α: only what a slider changes is drawn anew.
+    """
+    x = given.x[:MAX_TOKENS, :MAX_DIM].astype(np.float32)
+    if x.shape[1] == 1:
+        return None
+    layout = {
+        "xaxis": {"title": {"text": "token", "standoff": 4}},
+        "yaxis": {"title": {"text": "dimension"}, "nticks": 4},
+        **_colours(x),
+        "margin": {"t": 6, "r": 64, "b": 40},
+    }
+    return Figure(
+        chart(BEFORE_HEIGHT, [{"z": x.T, **_HEATMAP}], **layout),
+        title="Tokens before smoothing",
+        guide="A column is a token, a row one number of its vector.",
+        alt=f"{given.what} as they are: a column for each token, a row for each dimension.",
+        basis=given.basis,
+    )
+
+
 def smoothing(given: Representations, alpha: float, steps: int) -> Figure:
-    """Tokens before and after ``steps`` heat steps, with frames for every T of the ladder that play in the browser."""
+    """Tokens after ``steps`` heat steps, with frames for every T of the ladder that play in the browser."""
     x = given.x[:, :MAX_DIM]
     ladder = _ladder(steps, min(len(x), MAX_TOKENS) * x.shape[1])
     frames = modes.smoothed(x, alpha, ladder)[:, :MAX_TOKENS].astype(np.float32)
     now = ladder.index(steps)
     shown = x[:MAX_TOKENS].astype(np.float32)
     traces, moving, layout = (_lines if x.shape[1] == 1 else _heatmaps)(shown, frames, now)
+    height = AFTER_HEIGHT if len(traces) == 1 else HEIGHT
     names = given.tokens[:MAX_TOKENS]
-    axis = "xaxis2" if "xaxis2" in layout else "xaxis"
     if len(names) <= NAMED_TOKENS and not names[0].isdigit() and max(map(len, names)) <= 4:
-        layout[axis] |= {"tickvals": np.arange(len(names)), "ticktext": names, "tickangle": 0, "tickfont": {"size": 10}}
-    played = [{"name": str(t), "data": [trace], "traces": [1]} for t, trace in zip(ladder, moving, strict=True)]
+        layout["xaxis"] |= {
+            "tickvals": np.arange(len(names)),
+            "ticktext": names,
+            "tickangle": 0,
+            "tickfont": {"size": 10},
+        }
+    played = [
+        {"name": str(t), "data": [trace], "traces": [len(traces) - 1]} for t, trace in zip(ladder, moving, strict=True)
+    ]
     cut = [
         f"the first {part} of {there} {what}"
         for part, there, what in zip(shown.shape, given.x.shape, ("tokens", "dimensions"), strict=True)
         if part < there
     ]
     return Figure(
-        chart(HEIGHT, traces, played, **layout, **_player(ladder, now)),
-        title="Tokens before and after smoothing",
+        chart(height, traces, played, **layout, **_player(ladder, now, height - 156)),
+        title="Tokens after smoothing" if len(traces) == 1 else "Tokens before and after smoothing",
         guide="Each step moves every token towards its two neighbours. Press Play to watch it, step by step."
         + (f" Drawn: {' and '.join(cut)}." if cut else ""),
         alt=f"{given.what}, before and after {steps} heat steps with α = {alpha:g}: {_effect(alpha)}",
@@ -72,29 +102,35 @@ def _ladder(steps: int, cells: int) -> list[int]:
 _Parts = tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, Any]]
 
 
-def _heatmaps(x: NDArray[np.float32], frames: NDArray[np.float32], now: int) -> _Parts:
+_HEATMAP = {
+    "type": "heatmap",
+    "coloraxis": "coloraxis",
+    "hovertemplate": "token %{x}, dimension %{y}: %{z:.3g}<extra></extra>",
+}
+
+
+def _colours(x: NDArray[np.float32]) -> dict[str, Any]:
+    """The colours of what is not smoothed yet, so that before and after compare."""
     limit = float(np.quantile(np.abs(x), 0.995)) or 1.0
-    shared = {
-        "type": "heatmap",
-        "coloraxis": "coloraxis",
-        "hovertemplate": "token %{x}, dimension %{y}: %{z:.3g}<extra></extra>",
+    bar = {
+        "thickness": 10,
+        "nticks": 5,
+        "outlinewidth": 0,
+        "x": 1.01,
+        "tickfont": {"size": 11},
+        "title": {"text": "value"},
     }
-    colours = {"thickness": 10, "nticks": 5, "outlinewidth": 0, "x": 1.01, "tickfont": {"size": 11}}
+    return {"coloraxis": {"colorscale": DIVERGING, "cmin": -limit, "cmax": limit, "colorbar": bar}}
+
+
+def _heatmaps(x: NDArray[np.float32], frames: NDArray[np.float32], now: int) -> _Parts:
     layout = {
-        "xaxis": {"anchor": "y", "showticklabels": False, "ticks": "", "matches": "x2"},
-        "xaxis2": {"anchor": "y2", "title": {"text": "token", "standoff": 6}},
-        "yaxis": {"domain": [0.53, 1], "title": {"text": "dimension, before"}, "nticks": 4},
-        "yaxis2": {"domain": [0, 0.47], "title": {"text": "dimension, after"}, "nticks": 4},
-        "coloraxis": {
-            "colorscale": DIVERGING,
-            "cmin": -limit,
-            "cmax": limit,
-            "colorbar": {"title": {"text": "value"}, **colours},
-        },
-        "margin": {"t": 10, "r": 64, "b": 150},
+        "xaxis": {"title": {"text": "token", "standoff": 6}},
+        "yaxis": {"title": {"text": "dimension"}, "nticks": 4},
+        **_colours(x),
+        "margin": {"t": 6, "r": 64, "b": 150},
     }
-    traces = [{"z": x.T, **shared}, {"z": frames[now].T, "xaxis": "x2", "yaxis": "y2", **shared}]
-    return traces, [{"type": "heatmap", "z": frame.T} for frame in frames], layout
+    return [{"z": frames[now].T, **_HEATMAP}], [{"type": "heatmap", "z": frame.T} for frame in frames], layout
 
 
 def _lines(x: NDArray[np.float32], frames: NDArray[np.float32], now: int) -> _Parts:
@@ -112,8 +148,8 @@ def _lines(x: NDArray[np.float32], frames: NDArray[np.float32], now: int) -> _Pa
     return traces, [{"y": frame[:, 0]} for frame in frames], layout
 
 
-def _player(ladder: Sequence[int], now: int) -> dict[str, object]:
-    """Play, pause and a slider over the steps: all in the browser."""
+def _player(ladder: Sequence[int], now: int, plot: int) -> dict[str, object]:
+    """Play, pause and a slider over the steps, below a plot of so many pixels: all in the browser."""
     at_once = {"frame": {"duration": 0, "redraw": True}, "mode": "immediate", "transition": {"duration": 0}}
     play = {"frame": {"duration": 320, "redraw": True}, "fromcurrent": True, "transition": {"duration": 0}}
     grey = {"bgcolor": "rgba(122,130,140,0.15)", "bordercolor": "rgba(122,130,140,0.5)"}
@@ -131,8 +167,8 @@ def _player(ladder: Sequence[int], now: int) -> dict[str, object]:
         "steps": [{"label": str(t), "method": "animate", "args": [[str(t)], at_once]} for t in ladder],
     }
     return {
-        "updatemenus": [{"x": 0, "xanchor": "left", "y": -0.17, "yanchor": "top", **menu, **grey}],
-        "sliders": [{"x": 0, "len": 1, "y": -0.19, "yanchor": "top", **slider, **grey}],
+        "updatemenus": [{"x": 0, "xanchor": "left", "y": -58 / plot, "yanchor": "top", **menu, **grey}],
+        "sliders": [{"x": 0, "len": 1, "y": -65 / plot, "yanchor": "top", **slider, **grey}],
     }
 
 
