@@ -19,7 +19,7 @@ from torch.nn import functional
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from lab.heat import heat_step, heat_steps  # noqa: E402
+from lab.heat import heat_step, heat_steps
 
 ALPHA = 0.25
 BATCH, DIM = 32, 64
