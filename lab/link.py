@@ -164,6 +164,7 @@ FIELDS: dict[str, Field] = {
         _whole("steps", 300, 1, MAX_STEPS),
         _flag("permuted", False),
         _flag("matched", False),
+        _choice("curve_of", "accuracy", ("accuracy", "loss")),
     )
 }
 

@@ -66,9 +66,11 @@ class PackTransformer(nn.Module):
             views |= {name: piece.view(self.arms, *shape) for (name, shape), piece in zip(entries, pieces, strict=True)}
         return views
 
-    def parameters_per_arm(self) -> int:
-        """Trainable numbers of one arm, a learnable α included."""
-        return sum(p.numel() for p in self.parameters()) // self.arms
+    def parameter_count(self, arm: int) -> int:
+        """Trainable numbers of one arm, a learnable α of its own place included."""
+        own = self.configs[arm].position
+        heat = [p for name, p in self.placement.named_parameters() if name.startswith(f"layers.{own}-")]
+        return sum(p.numel() for p in (self.decayed, self.free, *heat)) // self.arms
 
     def arrays(self, arm: int) -> dict[str, NDArray[np.float32]]:
         """One arm's parameters as numpy arrays, to be stored."""

@@ -141,7 +141,7 @@ class _Pack:
             initial=initial,
             final=final,
             alphas=alphas,
-            parameters=self.model.parameters_per_arm(),
+            parameters=self.model.parameter_count(arm),
             n_test=len(self.test_split),
             seconds=seconds,
             provenance=provenance(self.device, len(self.configs), self.data.digest),

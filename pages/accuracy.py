@@ -103,13 +103,10 @@ def picture(study: Study, states: dict[str, RunState], results: dict[str, RunRes
     if grown:
         names = {"accuracy": "Held-out accuracy", "loss": "Training loss"}
         quantity = st.segmented_control(
-            "Learning curves of",
-            list(names),
-            format_func=names.__getitem__,
-            default="accuracy",
-            required=True,
-            key="curve_of",
+            "Learning curves of", list(names), format_func=names.__getitem__, required=True, **state.bound("curve_of")
         )
+        if quantity and quantity != state.values()["curve_of"]:
+            st.rerun()  # the whole page, which writes the link
         show(accuracy.curves(grown, quantity or "accuracy"), "curves")
     if found:
         tables(study, found, results)

@@ -1,12 +1,12 @@
 """Every page through Streamlit's AppTest: what a link shows, wrong input, and what trained runs add."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
@@ -19,7 +19,7 @@ from lab.tasks.recipes import recipe
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("home", "heat", "energy", "commutator", "accuracy")
-FIGURES = {"home": 0, "heat": 2, "energy": 1, "commutator": 4}
+FIGURES = {"home": 0, "heat": 3, "energy": 1, "commutator": 4}
 
 
 @pytest.fixture(autouse=True)
@@ -143,8 +143,9 @@ def test_what_cannot_be_smoothed_gets_one_sentence(params: dict[str, str], words
 )
 def test_every_source_is_shown_or_says_what_is_missing(source: str, weights: str) -> None:
     app = opened("heat", source=source, weights=weights, alpha="0.3")
-    missing = source == "upload" or (weights == "trained" and source in ("digit", "expression"))
-    assert figures(app) == (0 if missing else 2)
+    missing = source == "upload" or (weights == "trained" and source != "signal")
+    one_dimension = source == "signal" or (source, weights) == ("digit", "raw")
+    assert figures(app) == (0 if missing else 2 if one_dimension else 3)
     assert bool(app.info) == missing
 
 
@@ -157,7 +158,7 @@ def upload(name: str, data: bytes) -> AppTest:
 def test_a_good_upload_is_smoothed() -> None:
     app = upload("m.csv", b"1,2\n3,4\n5,9\n")
     assert not app.error
-    assert figures(app) == 2
+    assert figures(app) == 3
 
 
 @pytest.mark.parametrize("name", ["m.csv", "m.npy", "m.exe"])
@@ -190,7 +191,7 @@ def test_trained_runs_appear_where_they_are_asked_for(cache: Path) -> None:
         assert trained is not None
         store.put(trained.result, trained.arrays)
     params = {"steps": "2", "attention": "trained", "source": "digit", "weights": "trained"}
-    for page, count in (("heat", 2), ("energy", 2), ("commutator", 4)):
+    for page, count in (("heat", 3), ("energy", 2), ("commutator", 4)):
         app = opened(page, **params)
         assert figures(app) == count
         assert not app.info
@@ -201,20 +202,18 @@ def test_trained_runs_appear_where_they_are_asked_for(cache: Path) -> None:
     assert "No trained run yet" in other.info[0].value
 
 
-def test_the_first_page_loads_no_torch_and_no_plotly() -> None:
-    script = (
-        "import sys, streamlit; before = set(sys.modules); "
-        "from pages.parts import shell, shown, state; from lab.figures.block import block_drawing; "
-        "from lab.positions import Position; "
-        "heavy = ('torch', 'plotly', 'altair', 'pandas', 'scipy', 'sklearn', 'dask', 'diskcache'); "
-        "print([m for m in heavy if m in sys.modules and m not in before])"
+def test_the_first_page_loads_no_torch_and_no_plotting(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "tests/first_page.py"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "LAB_CACHE": str(tmp_path)},
+        capture_output=True,
+        text=True,
     )
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert done.stdout.strip() == "[]", done.stderr[-2000:]
 
 
 def test_numbers_of_the_link_and_of_the_tasks_agree() -> None:
     from lab.tasks import get_task
 
     assert len(get_task("digits").load("mini").test) == link.MAX_DIGIT + 1
-    assert np.isclose(link.ALPHA_MAX, 0.6)

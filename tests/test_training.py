@@ -162,6 +162,7 @@ def test_a_learnable_pack_agrees_with_its_solo_runs_and_alpha_moves():
         alone = train_pack([config], device="cpu")[0]
         assert packed.result.curve[-1].loss == pytest.approx(alone.result.curve[-1].loss, abs=1e-4)
         assert packed.result.alphas == pytest.approx(alone.result.alphas, abs=1e-4)
+        assert packed.result.parameters == alone.result.parameters
         assert all(0 < a < 0.5 and a != pytest.approx(0.2, abs=1e-5) for a in packed.result.alphas)
 
 

@@ -6,6 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from lab.tasks import lra_release, own_data
+from lab.tasks.tables import Table
 from pages.parts import shell
 from pages.parts.shown import plain
 
@@ -32,7 +33,7 @@ def upload() -> None:
         ready = labels is not None
         columns: dict[str, str] = {}
     else:
-        table = own_data.inspect(data, file.name)
+        table = _inspected(file.file_id, file.name, data)
         preview = [dict(zip(table.columns, row, strict=False)) for row in table.preview[:3]]
         st.dataframe(pd.DataFrame(preview), hide_index=True, key="own_preview")
         names = list(table.columns)
@@ -51,6 +52,11 @@ def upload() -> None:
         st.button("Train on it", key="own_use", on_click=_use, args=(name,), type="primary")
 
 
+@st.cache_data(show_spinner="Reading the file …", max_entries=4)
+def _inspected(file_id: str, name: str, _data: bytes) -> Table:  # noqa: ARG001
+    return own_data.inspect(_data, name)
+
+
 def _use(name: str) -> None:
     st.session_state["task"] = name
     shell.own_size_and_budget(name)
@@ -65,7 +71,8 @@ def _added() -> None:
     name = st.session_state.get("lab_added")
     if name is None:
         st.caption(
-            "It stays on this machine, and becomes a task in the sidebar. Rows that repeat are kept on one side of the split."
+            "It stays on the machine that runs the lab and becomes a task for everyone who uses it. Rows that repeat are kept on one "
+            "side of the split."
         )
         return
     told = own_data.report(name)
