@@ -1,10 +1,12 @@
-"""Run by a test in a process of its own: the home page, and what it has loaded by then."""
+"""Run by a test in a process of its own: the home page, and what heavy packages it has loaded."""
 
 import sys
 from pathlib import Path
 
 import streamlit.runtime.scriptrunner.script_runner as runner
 from streamlit.testing.v1 import AppTest
+
+HEAVY = ("torch", "plotly", "altair", "scipy", "sklearn", "dask", "distributed")
 
 
 def run_app(path: str) -> None:
@@ -16,10 +18,4 @@ before = set(sys.modules)
 app = AppTest.from_file(str(Path("app.py").absolute()), default_timeout=60).run()
 assert app.title[0].value == "Where should a Transformer diffuse?", app
 assert not app.exception
-print(
-    [
-        name
-        for name in ("torch", "plotly", "altair", "scipy", "sklearn", "dask", "distributed")
-        if name in sys.modules and name not in before
-    ]
-)
+sys.stdout.write(str([name for name in HEAVY if name in sys.modules and name not in before]))
