@@ -16,7 +16,7 @@ from lab.engine import Engine
 from lab.engine.address import scheduler_from_environment
 from lab.engine.causes import cause, cause_elsewhere
 from lab.engine.dispatch import Asked, fair_order, take_packs
-from lab.engine.live import Live, Running, Worker, read_live, write_live
+from lab.engine.live import Running, Worker, read_live
 from lab.engine.presence import anyone_there, engine_alive, engine_lock, show_up
 from lab.engine.process import EngineProcess
 from lab.errors import LabError
@@ -282,6 +282,21 @@ def test_data_that_is_missing_on_a_workers_machine_is_told_with_what_to_do(proce
     assert "LAB_DATA" in told
     assert "their own machine" in told
     assert cause_elsewhere(LabError("α is too large."), "") == "α is too large."
+
+
+def test_what_a_new_worker_tells_before_it_is_listed_is_kept(process):
+    process.tick()
+    [name] = process.attempts
+    process.hear({"attempt": name, "began": "tls://new", "device": "CPU", "pid": 7, "streamlit": False})
+    process.publish()
+    assert process.known["tls://new"]["pid"] == 7
+    process.cluster.workers = [Worker("0", "tls://new")]
+    process.publish()
+    assert [worker.pid for worker in read_live(process.store.path / "live.json").workers] == [7]
+    process.attempts.clear()
+    process.cluster.workers = []
+    process.publish()
+    assert process.known == {}
 
 
 # who is there

@@ -295,7 +295,9 @@ class EngineProcess:
         """Tell the clients how things are."""
         running = {key: run for attempt in self.attempts.values() for key, run in attempt.progress.items()}
         workers = [replace(w, **self.known.get(w.address, {})) for w in self.cluster.workers]
-        self.known = {w.address: self.known[w.address] for w in workers if w.address in self.known}
+        # A worker that has just been started may tell of itself before the list of workers names it.
+        there = {w.address for w in workers} | {run.worker for run in running.values()}
+        self.known = {address: told for address, told in self.known.items() if address in there}
         live = Live(os.getpid(), self.trouble or self.message, self.cluster.slots, workers, self.turns, running)
         write_live(self.store.path / "live.json", live)
 
