@@ -16,7 +16,7 @@ from lab.engine import Engine
 from lab.engine.address import scheduler_from_environment
 from lab.engine.causes import cause, cause_elsewhere
 from lab.engine.dispatch import Asked, fair_order, take_packs
-from lab.engine.live import Running, Worker, read_live
+from lab.engine.live import Live, Running, Worker, read_live, write_live
 from lab.engine.presence import anyone_there, engine_alive, engine_lock, show_up
 from lab.engine.process import EngineProcess
 from lab.errors import LabError
