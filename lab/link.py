@@ -128,8 +128,6 @@ MAX_ALPHAS = 6
 MAX_TEXT = 512
 MAX_DIGIT = 499
 MAX_STEPS = 100_000
-SHARED = ("alpha", "heat_steps", "position", "task", "seed")
-"""The fields of the sidebar."""
 
 FIELDS: dict[str, Field] = {
     field.name: field

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from lab.batches import DeviceSplit
 from lab.commutator import order_swap
-from lab.config import RunConfig
 from lab.heat import dirichlet_energy, heat_step
-from lab.model import PackTransformer, fold_towers, model_of, real_tokens
+from lab.model import PackTransformer, fold_towers, real_tokens
 from lab.results import SWAP_ALPHA, DepthProfile, OrderSwap
 
 MEASURED_EXAMPLES = 64
@@ -86,38 +81,6 @@ class _Gathered:
 
 def _add(sums: dict[int, Tensor], layer: int, more: Tensor) -> None:
     sums[layer] = sums[layer] + more if layer in sums else more
-
-
-def attention_of(
-    config: RunConfig, arrays: Mapping[str, NDArray[np.float32]], tokens: NDArray[np.integer]
-) -> NDArray[np.float64]:
-    """Attention matrices ``(layers, heads, n, n)`` of a trained run on one input ``tokens (n,)``, in float64."""
-    model = model_of(config, arrays).double()
-    found: list[Tensor] = []
-
-    def hook(name: str, layer: int, x: Tensor) -> None:
-        if name == "attention_input":
-            found.append(model.attention_parts(layer, x, None)[0][0, 0])
-
-    with torch.inference_mode():
-        model(torch.from_numpy(tokens.astype(np.int64))[None, None], hook=hook)
-    return torch.stack(found).numpy()
-
-
-def hidden_of(
-    config: RunConfig, arrays: Mapping[str, NDArray[np.float32]], tokens: NDArray[np.integer]
-) -> NDArray[np.float64]:
-    """Representations ``(layers + 1, n, width)`` of one input, after the embedding and after every block, in float64."""
-    model = model_of(config, arrays).double()
-    found: list[Tensor] = []
-
-    def hook(name: str, _: int, x: Tensor) -> None:
-        if name == "hidden":
-            found.append(x[0, 0])
-
-    with torch.inference_mode():
-        model(torch.from_numpy(tokens.astype(np.int64))[None, None], hook=hook)
-    return torch.stack(found).numpy()
 
 
 def _swap_squares(model: PackTransformer, layer: int, x: Tensor, mask: Tensor | None) -> Tensor:

@@ -79,7 +79,9 @@ def buttons(study: Study, states: dict[str, RunState]) -> None:
     if row.button(words, type="primary", disabled=not missing, icon=":material/play_arrow:", key="train"):
         training.ask(study)
         st.rerun()
-    if under_way and row.button("Stop", icon=":material/stop:", key="stop"):
+    # After a reload nobody knows whose a request was; whoever presses then should know that others may be waiting.
+    whose = "Stop" if not under_way or training.mine(study) else "Stop for everyone"
+    if under_way and row.button(whose, icon=":material/stop:", key="stop", help=_STOP_HELP):
         training.stop(study)
         st.rerun()
 

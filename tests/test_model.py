@@ -1,12 +1,11 @@
 """The model: arms differ only in the heat layer, never mix, and padding is never seen."""
 
-import numpy as np
 import pytest
 import torch
 
 from lab.config import RunConfig
+from lab.heads import of_run
 from lab.heat import heat_step
-from lab.measures import attention_of, hidden_of
 from lab.model import PackTransformer, model_of
 from lab.positions import Position
 
@@ -178,11 +177,10 @@ def test_parameters_survive_storage_and_attention_is_a_distribution():
     arrays = {n: a for n, a in net.arrays(1).items() if "after_ffn" not in n}
     x = tokens(2)
     torch.testing.assert_close(model_of(cfg, arrays)(x[:1])[0], net(x)[1])
-    attention = attention_of(cfg, arrays, x[0, 0].numpy())
-    assert attention.shape == (2, 2, LENGTH, LENGTH)
-    assert np.allclose(attention.sum(-1), 1)
+    attention = of_run(cfg, arrays, x[0, 0].numpy(), 0.25, layer=1, head=1).p
+    assert attention.shape == (LENGTH, LENGTH)
+    torch.testing.assert_close(attention.sum(-1), torch.ones(LENGTH, dtype=torch.float64))
     assert attention.min() > 0
-    assert hidden_of(cfg, arrays, x[0, 0].numpy()).shape == (3, LENGTH, 8)
 
 
 def test_attention_in_parts_is_the_attention_of_the_forward_pass():
