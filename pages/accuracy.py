@@ -6,12 +6,12 @@ import pandas as pd
 import streamlit as st
 
 from lab import link
+from lab.arms import Arm, arms
 from lab.config import RunConfig
 from lab.engine import RunState
 from lab.figures import accuracy
 from lab.positions import Position
 from lab.results import CurvePoint, RunResult
-from lab.statistics import Arm, arms
 from lab.study import Study
 from lab.tasks import TaskError, get_task
 from lab.tasks.recipes import recipe

@@ -9,7 +9,8 @@ from scipy import stats
 from lab.config import RunConfig
 from lab.positions import Position
 from lab.results import CurvePoint, DepthProfile, OrderSwap, RunResult
-from lab.statistics import arms, paired_difference
+from lab.arms import arms
+from lab.statistics import paired_difference
 
 
 def result(position, seed, accuracy, **fields):

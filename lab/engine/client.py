@@ -92,15 +92,17 @@ class Engine:
 
     # asking
 
-    def request(self, wanted: Study | Iterable[RunConfig], label: str = "") -> str:
+    def request(self, wanted: Study | Iterable[RunConfig], label: str = "", *, weights: bool = False) -> str:
         """Ask for runs and return at once; the request's id, with which its owner can stop it.
 
         The request is on disk before anything runs. A run that somebody else wants too is trained once. Earlier
-        failures of these runs are forgotten. Raises :class:`LabError` where the cache cannot be written or
-        ``LAB_SCHEDULER`` is refused.
+        failures of these runs are forgotten. With ``weights``, runs of which only the starter study has a result are trained too. Raises
+        :class:`LabError` where the cache cannot be written or ``LAB_SCHEDULER`` is refused.
         """
         configs = wanted.configs() if isinstance(wanted, Study) else tuple(dict.fromkeys(wanted))
         scheduler_from_environment()
+        if weights:
+            self.store.train_anew(config.key for config in configs)
         missing = len(self.store.done(config.key for config in configs)) < len(configs)
         request_id = self.store.requests.add(configs, label, "open" if missing else "done")
         if missing:

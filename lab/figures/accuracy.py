@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 import altair as alt
 import pandas as pd
 
+from lab.arms import Arm
 from lab.config import RunConfig
 from lab.figures.figure import Figure
 from lab.figures.palette import INK, POSITION_COLOURS
 from lab.positions import Position
 from lab.results import CurvePoint
-from lab.statistics import Arm
 
 # Vega's names of the symbols that the Plotly figures use for the same positions.
 _SHAPES = {

@@ -11,9 +11,11 @@ The folder is ``LAB_CACHE``, or ``cache/`` beside the package; mode 0700.
 ``live.json``, ``clients/``            what the engine says of itself; who is there to want its work
 =====================================  ==================================================================
 
-Keys of the database: ``result/<run>`` and ``blob/<run>`` of a finished run, ``failure/<run>``,
-``request/<id>`` (state) and ``plan/<id>`` (the runs asked for); ``aside/…`` for rows that could not be read; ``begun``,
-when the database was started.
+Under it lies the starter study that ships with the lab (``LAB_STARTER``), read only: see :mod:`lab.store.starter`.
+
+Keys of the database: ``result/<run>`` and ``blob/<run>`` of a finished run, ``failure/<run>``, ``anew/<run>`` of a shipped
+run that is wanted with its weights, ``request/<id>`` (state) and ``plan/<id>`` (the runs asked for); ``aside/…`` for rows
+that could not be read; ``begun``, when the database was started.
 """
 
 from lab.store.database import UNREADABLE, StoreError

@@ -18,6 +18,7 @@ from lab.store.blobs import Arrays, Blobs, is_name
 from lab.store.database import UNREADABLE, Database, Row, StoreError, explain
 from lab.store.notices import Notices
 from lab.store.requests import Requests
+from lab.store.starter import Starter, starter_path
 
 
 def default_path() -> Path:
@@ -32,6 +33,7 @@ _result = lru_cache(maxsize=5000)(RunResult.from_json)
 class Store:
     """Results by the key of their config; safe for many threads and processes on one folder.
 
+    The results of the starter study that ships with the lab, ``starter``, count as done here until this folder has its own.
     What cannot be read, be it a row, a file of weights or the whole database, is kept in ``aside/``, told in
     :meth:`notices` and treated as missing. Raises :class:`StoreError` where the folder cannot be written.
     """
@@ -45,6 +47,7 @@ class Store:
         self._blobs = Blobs(self.path, self._notices)
         self._database = Database(self.path, self._notices, self._rebuild)
         self.requests = Requests(self._database)
+        self.starter = Starter(starter_path())
 
     # results
 
@@ -57,17 +60,38 @@ class Store:
         keys = list(keys)
         rows = self._database.rows([f"result/{key}" for key in keys])
         found = {result.config.key: result for row in rows if (result := self._parse(row)) is not None}
+        for key in keys:
+            if key not in found and (shipped := self.starter.get(key)) is not None:
+                found[key] = shipped
         return {key: found[key] for key in keys if key in found}
 
     def results(self) -> Iterator[RunResult]:
-        """Every result."""
+        """Every result, those of the starter study last."""
+        own = set()
         for row in self._database.scan("result/"):
             if (result := self._parse(row)) is not None:
+                own.add(result.config.key)
                 yield result
+        yield from (shipped for shipped in self.starter.results() if shipped.config.key not in own)
 
     def done(self, keys: Iterable[str]) -> set[str]:
         """Which of these runs have a result; does not read them."""
-        return {row[7:] for row in self._database.known([f"result/{key}" for key in keys])}
+        keys = list(keys)
+        done = {row[7:] for row in self._database.known([f"result/{key}" for key in keys])}
+        shipped = [key for key in keys if key not in done and key in self.starter.texts]
+        anew = self._database.known([f"anew/{key}" for key in shipped])
+        return done | {key for key in shipped if f"anew/{key}" not in anew}
+
+    def shipped(self, keys: Iterable[str]) -> set[str]:
+        """Which of these runs have no result of this folder's own, only that of the starter study."""
+        candidates = [key for key in keys if key in self.starter.texts]
+        return set(candidates) - {row[7:] for row in self._database.known([f"result/{key}" for key in candidates])}
+
+    def train_anew(self, keys: Iterable[str]) -> None:
+        """From now on the starter study's results of these runs do not count as done: somebody wants them with their weights."""
+        wanted = self.shipped(keys)
+        if wanted:
+            self._database.write(lambda cache: [cache.set(f"anew/{key}", "1") for key in wanted])
 
     def put(self, result: RunResult, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Keep a result and its arrays, and forget an earlier failure of the run."""
@@ -82,6 +106,7 @@ class Store:
             cache.set(f"result/{key}", text)
             cache.set(f"blob/{key}", json.dumps(blob))
             cache.delete(f"failure/{key}")
+            cache.delete(f"anew/{key}")
 
         self._database.write(action)
 
@@ -128,7 +153,8 @@ class Store:
 
     def notices(self) -> list[str]:
         """Sentences about what has been set aside, the latest last."""
-        return self._notices.all()
+        problem = [self.starter.problem] if self.starter.problem else []
+        return [*self._notices.all(), *problem]
 
     def version(self) -> tuple[int, ...]:
         """Changes whenever somebody has written to the database."""

@@ -1,4 +1,4 @@
-"""The lab from a terminal, through the same store and the same engine as the pages."""
+"""Commands that train, and those that say what there is."""
 
 from __future__ import annotations
 
@@ -14,26 +14,20 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from lab.arms import Arm, arms
+from lab.cli.app import app, spoken_errors
+from lab.commands import study_command
 from lab.config import RunConfig
 from lab.engine.client import Engine
 from lab.errors import LabError
 from lab.positions import Position
 from lab.results import RunResult
-from lab.statistics import Arm, arms
 from lab.store import Store
 from lab.study import MAX_RUNS, Study
 from lab.tasks import available, get_task
 from lab.tasks.recipes import recipe
 
 POLL_SECONDS = 0.2
-
-app = typer.Typer(
-    help="Where in a Transformer should one put a step of heat smoothing?",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
 
 Task = Annotated[str, typer.Option(help="The task; `python -m lab tasks` lists them.")]
 Size = Annotated[str, typer.Option(help="mini, small or full.")]
@@ -63,13 +57,13 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON.")] = False,
 ) -> None:
     """Train one run, or read it from the cache, and print its accuracy."""
-    with _spoken_errors():
+    with spoken_errors():
         _check_task(task, size)
         arm = {"position": position, "alpha": alpha, "seed": seed, "permuted": permuted, "matched": matched}
         config = recipe(task, size, **arm, **_budget(steps), **_fields(set_))
         store = Store()
         cached = store.get(config.key) is not None
-        result = _train(store, [config])[config.key]
+        result = train(store, [config])[config.key]
         if as_json:
             line = json.loads(result.to_json())
             print(json.dumps({"key": config.key, "cached": cached, **line}, sort_keys=True))
@@ -89,6 +83,7 @@ def study(
         list[float] | None, typer.Option(help="Step size, 0 to 0.5; repeat it for a grid. 0.25 if not given.")
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, max=MAX_RUNS, help="How many seeds, from 0.")] = 3,
+    seed: Annotated[list[int] | None, typer.Option(help="These seeds instead; repeatable.")] = None,
     steps: Steps = None,
     size: Size = "mini",
     position: Annotated[
@@ -100,12 +95,13 @@ def study(
     out: Annotated[Path | None, typer.Option(help="Write a row per run to this CSV file.")] = None,
 ) -> None:
     """Train the baseline and all seven positions at several seeds, and print what the differences say."""
-    with _spoken_errors():
+    with spoken_errors():
         _check_task(task, size)
         base = recipe(task, size, position=Position.AFTER_EMBEDDING, **_budget(steps), **_fields(set_))
         positions = _positions(position) if position else tuple(Position)
-        asked = Study(base, positions, tuple(alpha or [0.25]), tuple(range(seeds)), permuted, matched)
-        results = _train(Store(), asked.configs())
+        asked = Study(base, positions, tuple(alpha or [0.25]), tuple(seed or range(seeds)), permuted, matched)
+        print(f"study {asked.key}: {study_command(asked)}", file=sys.stderr)
+        results = train(Store(), asked.configs())
         if out:
             _write_csv(out, results.values())
         for arm in arms(results.values()):
@@ -117,7 +113,7 @@ def study(
 @app.command("list")
 def list_() -> None:
     """The runs in the cache, one a line."""
-    with _spoken_errors():
+    with spoken_errors():
         store = Store()
         found = sorted(store.results(), key=lambda r: (r.config.task, r.config.label, r.config.seed))
         for result in found:
@@ -131,7 +127,7 @@ def list_() -> None:
 @app.command()
 def tasks() -> None:
     """The tasks, their sizes, and why those that are not available here are not."""
-    with _spoken_errors():
+    with spoken_errors():
         for name, size, reason in available():
             print(f"{name:18} {size:6} {reason or 'available'}")
 
@@ -141,7 +137,7 @@ def fetch(name: Annotated[str, typer.Argument(help="What to bring: text.")]) -> 
     """Bring public data into the data folder; safe to interrupt and to repeat."""
     from lab.tasks.fetch import fetch as bring
 
-    with _spoken_errors():
+    with spoken_errors():
         bring(name, lambda line: print(line, file=sys.stderr))
 
 
@@ -179,7 +175,7 @@ def _fields(pairs: Sequence[str] | None) -> dict[str, Any]:
     return fields
 
 
-def _train(store: Store, configs: Sequence[RunConfig]) -> dict[str, RunResult]:
+def train(store: Store, configs: Sequence[RunConfig]) -> dict[str, RunResult]:
     """Ask the engine for what the store lacks, wait with progress on stderr, and return the results by key.
 
     Interrupting takes the request back: what nobody else wants stops, what is done is kept.
@@ -263,13 +259,3 @@ def _write_csv(path: Path, results: Iterable[RunResult]) -> None:
         raise LabError(
             f"--out: {path} cannot be written ({error.strerror}); the runs are in the cache.", "out"
         ) from None
-
-
-@contextmanager
-def _spoken_errors() -> Iterator[None]:
-    """A mistake in what was asked for is one sentence on stderr and exit status 2, never a traceback."""
-    try:
-        yield
-    except LabError as error:
-        print(f"error: {error}", file=sys.stderr)
-        raise typer.Exit(2) from None
