@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lab.config import SIZES
+from lab.config import SIZES, RunConfig
 from lab.positions import Position
 from lab.tasks import TASKS, own_names
+from lab.tasks.recipes import recipe
 
 LINK_VERSION = 1
 """Raise it when a field changes its meaning, and translate older links in :func:`read`."""
@@ -102,8 +103,8 @@ def _flag(name: str, default: bool) -> Field:
     return Field(name, default, "true or false", parse, lambda value: "true" if value else "false")
 
 
-def _alphas(name: str, default: tuple[float, ...]) -> Field:
-    one = _real(name, 0, 0, ALPHA_MAX)
+def _alphas(name: str, default: tuple[float, ...], high: float = ALPHA_MAX) -> Field:
+    one = _real(name, 0, 0, high)
 
     def parse(text: str) -> list[float]:
         values = [one.parse(part) for part in text.split(",")] if text else []
@@ -111,7 +112,7 @@ def _alphas(name: str, default: tuple[float, ...]) -> Field:
             raise ValueError(text)
         return sorted(set(values))
 
-    allowed = f"at most {MAX_ALPHAS} numbers from 0 to {ALPHA_MAX:g} with commas between"
+    allowed = f"at most {MAX_ALPHAS} numbers from 0 to {high:g} with commas between"
     return Field(name, list(default), allowed, parse, lambda values: ",".join(map(show_number, values)))
 
 
@@ -124,7 +125,9 @@ def _task(name: str, default: str) -> Field:
     return Field(name, default, f"one of {', '.join(TASKS)}, or a task of your own data on this machine", parse)
 
 
+STRIDES = {"1": (1,), "1,2": (1, 2), "1,2,4": (1, 2, 4), "1,2,4,8": (1, 2, 4, 8)}
 MAX_ALPHAS = 6
+MAX_SEEDS = 20
 MAX_TEXT = 512
 MAX_DIGIT = 499
 MAX_STEPS = 100_000
@@ -158,11 +161,19 @@ FIELDS: dict[str, Field] = {
         _whole("example", 0, 0, MAX_DIGIT),
         # page 4
         _choice("size", "mini", SIZES),
-        _whole("seeds", 3, 1, 20),
+        _whole("seeds", 5, 1, MAX_SEEDS),
         _whole("steps", 300, 1, MAX_STEPS),
-        _flag("permuted", False),
+        _flag("permuted", True),
         _flag("matched", False),
-        _choice("curve_of", "accuracy", ("accuracy", "loss")),
+        _choice("strides", "1", tuple(STRIDES)),
+        _flag("learnable", False),
+        _real("until", 0, 0, 50),
+        _choice("curve_of", "accuracy", ("accuracy", "loss", "difference")),
+        _real("reach_accuracy", 50, 1, 100),
+        # pages 5 and 6
+        _alphas("grid", (0.0625, 0.125, 0.25, 0.375, 0.5), 0.5),
+        _choice("grid_of", "baseline", ("baseline", "permuted")),
+        _choice("chi_when", "initial", ("initial", "final")),
     )
 }
 
@@ -208,6 +219,24 @@ def write(values: Mapping[str, Any]) -> dict[str, str]:
     for name, field in FIELDS.items():
         params[name] = field.show(values.get(name, field.default))
     return params
+
+
+def of_run(config: RunConfig) -> dict[str, Any]:
+    """The values that show a run on the pages; see :func:`carries` for what a link leaves out."""
+    names = ("task", "size", "steps", "seed", "heat_steps", "permuted", "matched", "learnable")
+    values = {**defaults(), **{name: getattr(config, name) for name in names}, "position": config.position.value}
+    if config.position is not Position.BASELINE:
+        values["alpha"] = config.alpha
+    strides = ",".join(map(str, config.strides))
+    return {**values, "seeds": 1, "strides": strides if strides in STRIDES else "1"}
+
+
+def carries(config: RunConfig) -> bool:
+    """Whether a link says all of a run: its other fields, such as the width, are what its task's recipe has."""
+    values = of_run(config)
+    names = ("position", "alpha", "heat_steps", "learnable", "permuted", "matched", "seed", "steps")
+    arm = {name: values[name] for name in names}
+    return recipe(config.task, config.size, **arm, strides=STRIDES[values["strides"]]) == config
 
 
 def _quote(text: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from lab import link
 from lab.config import RunConfig
 
 if TYPE_CHECKING:
@@ -55,7 +56,10 @@ def run_config(values: dict[str, Any], task: str | None = None, **changes: Any) 
     """
     from lab.tasks.recipes import recipe
 
-    asked = {name: values[name] for name in ("alpha", "heat_steps", "position", "seed", "permuted", "matched")}
+    asked = {
+        name: values[name] for name in ("alpha", "heat_steps", "position", "seed", "permuted", "matched", "learnable")
+    }
+    asked["strides"] = link.STRIDES[values["strides"]]
     if task is None or task == values["task"]:
         asked |= {name: values[name] for name in ("task", "size", "steps")}
     else:
