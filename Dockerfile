@@ -17,14 +17,17 @@ RUN /opt/lab/bin/pip install ${TORCH_INDEX:+--index-url "${TORCH_INDEX}"} \
 
 FROM ${BASE}
 # HOME must be writable for a user without a password entry's folder; one thread a process, as two would fight for the cores.
-ENV PATH=/opt/lab/bin:$PATH HOME=/home/lab LAB_CACHE=/lab/cache PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
-RUN useradd --create-home --uid 1000 lab && mkdir -p /lab/cache && chown -R lab:lab /lab
+ENV PATH=/opt/lab/bin:$PATH HOME=/home/lab LAB_CACHE=/lab/cache LAB_STARTER=/lab/starter PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
+# A volume takes over the owner of the folder it is mounted on: the lab must be able to write to both.
+RUN useradd --create-home --uid 1000 lab && mkdir -p /lab/cache /lab/certificates && chown -R lab:lab /lab
 COPY --from=build /opt/lab /opt/lab
 WORKDIR /lab
 COPY --chown=lab:lab .streamlit .streamlit
 COPY --chown=lab:lab app.py ./
 COPY --chown=lab:lab lab lab
 COPY --chown=lab:lab pages pages
+# Not under /lab/cache: a volume that is older than the image would hide it.
+COPY --chown=lab:lab cache/starter /lab/starter
 USER lab
 VOLUME /lab/cache
 EXPOSE 8501

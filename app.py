@@ -13,7 +13,11 @@ PAGES = [
     st.Page("pages/energy.py", title="Energy decay", icon=":material/trending_down:", url_path="energy"),
     st.Page("pages/commutator.py", title="Commutator", icon=":material/swap_horiz:", url_path="commutator"),
     st.Page("pages/accuracy.py", title="Accuracy by position", icon=":material/leaderboard:", url_path="accuracy"),
+    st.Page("pages/grid.py", title="Step size and locality", icon=":material/grid_on:", url_path="grid"),
+    st.Page("pages/order.py", title="Order and accuracy", icon=":material/scatter_plot:", url_path="order"),
+    st.Page("pages/claims.py", title="Claims", icon=":material/gavel:", url_path="claims"),
     st.Page("pages/tasks.py", title="Tasks", icon=":material/dataset:", url_path="tasks"),
+    st.Page("pages/engine.py", title="Engine", icon=":material/memory:", url_path="engine"),
 ]
 shell.PAGES.update({page.url_path or "home": page for page in PAGES})
 # Hidden, because the links in the sidebar carry the state, which Streamlit's own menu would not.

@@ -28,14 +28,14 @@ def one(n: int) -> None:
 
     from lab.config import RunConfig
     from lab.measures import depth_profile
+    from lab.pack import Pack
     from lab.tasks import Split, TaskData
-    from lab.training import _Pack
 
     torch.set_num_threads(1)
     rng = np.random.default_rng(0)
     split = Split(rng.integers(1, 256, (16, n)).astype(np.uint8), np.full(16, n), rng.integers(0, 2, 16))
     config = RunConfig(position="between_layers", width=64, ffn=128, heads=2, batch=8)  # type: ignore[arg-type]
-    pack = _Pack([config], TaskData(split, split, 256, 2), torch.device("cpu"), lambda _: None, lambda _: False)
+    pack = Pack([config], TaskData(split, split, 256, 2), torch.device("cpu"), lambda _: None, lambda _: False)
     times = []
     for _ in range(4):
         start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The yardstick of ``benchmarks/pages.py``: a slider and one Plotly figure of 256 tokens, nothing else."""
+"""The yardstick of ``benchmarks/page_speed.py``: a slider and one Plotly figure of 256 tokens, nothing else."""
 
 import numpy as np
 import plotly.graph_objects as go

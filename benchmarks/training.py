@@ -17,61 +17,81 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lab.config import RunConfig
+    from lab.tasks import TaskData
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 
-def plain_loop() -> None:
-    """24 runs one after the other around nn.TransformerEncoder, with whatever threads torch takes by default."""
+def plain_run(config: RunConfig, data: TaskData, device: str = "cpu") -> tuple[Callable[[], None], Callable[[], None]]:
+    """One run around nn.TransformerEncoder, on a task without padding: what makes a step, and what measures accuracy."""
     import torch
     from torch import nn
     from torch.nn import functional as F
 
     from lab.batches import batch_order
-    from lab.config import RunConfig
-    from lab.study import Study
-    from lab.tasks import get_task
 
     class Plain(nn.Module):
         def __init__(self, c: RunConfig) -> None:
             super().__init__()
-            self.embedding = nn.Embedding(17, c.width)
-            self.position = nn.Parameter(torch.randn(64, c.width) * 0.5)
+            self.embedding = nn.Embedding(data.vocabulary, c.width)
+            self.position = nn.Parameter(torch.randn(data.length, c.width) * 0.5)
             layer = nn.TransformerEncoderLayer(c.width, c.heads, c.ffn, dropout=0.0, batch_first=True, norm_first=True)
             self.encoder = nn.TransformerEncoder(
                 layer, c.layers, norm=nn.LayerNorm(c.width), enable_nested_tensor=False
             )
-            self.head = nn.Linear(c.width, 10)
+            self.head = nn.Linear(c.width, data.classes)
 
         def forward(self, tokens: torch.Tensor) -> torch.Tensor:
             return self.head(self.encoder(self.embedding(tokens) + self.position).mean(1))
 
+    train, test = (torch.from_numpy(split.tokens.astype("int64")).to(device) for split in (data.train, data.test))
+    train_labels, test_labels = (torch.from_numpy(split.labels).to(device) for split in (data.train, data.test))
+    torch.manual_seed(config.seed)
+    model = Plain(config).to(device)
+    optimiser = torch.optim.AdamW(model.parameters(), config.learning_rate, weight_decay=config.weight_decay)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, config.steps)
+    order = batch_order(len(train), config)
+
+    def step() -> None:
+        index = torch.from_numpy(next(order)).to(device)
+        model.train()
+        loss = F.cross_entropy(model(train[index]), train_labels[index])
+        optimiser.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), config.clip)
+        optimiser.step()
+        schedule.step()
+
+    def evaluate() -> None:
+        model.eval()
+        with torch.inference_mode():
+            (model(test).argmax(-1) == test_labels).float().mean().item()
+
+    return step, evaluate
+
+
+def plain_loop() -> None:
+    """24 runs one after the other around nn.TransformerEncoder, with whatever threads torch takes by default."""
+    import torch
+
+    from lab.study import Study
+    from lab.tasks import get_task
+
     data = get_task("digits").load("mini")
-    train, test = (torch.from_numpy(split.tokens.astype("int64")) for split in (data.train, data.test))
-    train_labels, test_labels = (torch.from_numpy(split.labels) for split in (data.train, data.test))
     configs = Study().configs()
     print("threads", torch.get_num_threads(), file=sys.stderr)
     start = time.perf_counter()
     for config in configs:
-        torch.manual_seed(config.seed)
-        model = Plain(config)
-        optimiser = torch.optim.AdamW(model.parameters(), config.learning_rate, weight_decay=config.weight_decay)
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, config.steps)
-        order = batch_order(len(train), config)
-        for step in range(1, config.steps + 1):
-            index = torch.from_numpy(next(order))
-            model.train()
-            loss = F.cross_entropy(model(train[index]), train_labels[index])
-            optimiser.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), config.clip)
-            optimiser.step()
-            schedule.step()
-            if step % config.eval_every == 0:
-                model.eval()
-                with torch.inference_mode():
-                    (model(test).argmax(-1) == test_labels).float().mean().item()
+        step, evaluate = plain_run(config, data)
+        for number in range(1, config.steps + 1):
+            step()
+            if number % config.eval_every == 0:
+                evaluate()
     print(time.perf_counter() - start)
 
 
@@ -122,15 +142,15 @@ def model(rounds: int = 15, steps: int = 10) -> None:
 
     from lab.batches import batch_order
     from lab.config import RunConfig
+    from lab.pack import Pack
     from lab.positions import Position
     from lab.tasks import get_task
-    from lab.training import _Pack
 
     torch.set_num_threads(1)
     data = get_task("digits").load("mini")
 
     def stepper(config: RunConfig) -> Callable[[], float]:
-        pack = _Pack([config], data, torch.device("cpu"), lambda _: None, lambda _: False)
+        pack = Pack([config], data, torch.device("cpu"), lambda _: None, lambda _: False)
         order = batch_order(len(data.train), config)
 
         def one() -> float:

@@ -24,7 +24,7 @@ class Arm:
 
     ``difference`` is that to the baseline, ``local`` that of real neighbours to random ones (None for a permuted arm and where no seed has
     both). ``p`` and ``p_local`` are their p values after Holm's correction over the arms that were looked at together: those with real
-    neighbours, those with random ones, and the comparisons of the two, each a family.
+    neighbours, those with random ones, and the comparisons of the two, each a family; ``looks`` and ``looks_local`` are their sizes.
     """
 
     config: RunConfig
@@ -34,6 +34,7 @@ class Arm:
     p: float = math.nan
     p_local: float = math.nan
     looks: int = 1
+    looks_local: int = 1
     base: tuple[RunResult, ...] = field(default=(), repr=False)
 
     @property
@@ -54,7 +55,7 @@ class Arm:
     @property
     def verdict_local(self) -> str:
         """Real against random neighbours, in plain words, corrected likewise."""
-        return in_words(self.local, self.p_local, self.looks, "its permuted control")
+        return in_words(self.local, self.p_local, self.looks_local, "its permuted control")
 
 
 def in_words(difference: PairedDifference | None, p: float, looks: int, other: str) -> str:
@@ -117,7 +118,7 @@ def _corrected(found: Sequence[Arm]) -> list[Arm]:
             changed[i] = replace(changed[i], p=p, looks=len(members))
     members = [i for i, arm in enumerate(changed) if arm.local]
     for i, p in zip(members, holm([changed[i].local.p for i in members]), strict=True):  # type: ignore[union-attr]
-        changed[i] = replace(changed[i], p_local=p)
+        changed[i] = replace(changed[i], p_local=p, looks_local=len(members))
     return changed
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lab.arms import Arm, paired
+from lab.arms import SIGNIFICANT, Arm, paired
 from lab.results import RunResult
 from lab.statistics import PairedDifference, paired_difference
 
@@ -59,12 +59,14 @@ def steps_difference(arm: Arm, accuracy: float) -> PairedDifference | None:
 
 
 def only_a_faster_start(arm: Arm) -> str:
-    """In words, whether a gain is there at the end of the training too."""
+    """In words, whether a gain is there at the end of the training too; a gain that does not outlive Holm's correction is none yet."""
     points = curve_difference(arm)
     if not points or math.isnan(points[-1].difference.low):
         return "at least two seeds are needed"
     best = max(points, key=lambda point: point.difference.mean)
     end = points[-1].difference
+    if end.low > 0 and arm.p >= SIGNIFICANT:
+        return f"ahead at the end by its own interval, but not once corrected for {arm.looks} looks"
     if end.low > 0:
         return "the gain is there at the end of the training"
     if best.difference.low > 0 and end.mean < best.difference.mean:

@@ -167,9 +167,9 @@ FIELDS: dict[str, Field] = {
         _flag("matched", False),
         _choice("strides", "1", tuple(STRIDES)),
         _flag("learnable", False),
-        _real("until", 0, 0, 50),
+        _real("until", 0.0, 0, 50),
         _choice("curve_of", "accuracy", ("accuracy", "loss", "difference")),
-        _real("reach_accuracy", 50, 1, 100),
+        _real("reach_accuracy", 50.0, 1, 100),
         # pages 5 and 6
         _alphas("grid", (0.0625, 0.125, 0.25, 0.375, 0.5), 0.5),
         _choice("grid_of", "baseline", ("baseline", "permuted")),

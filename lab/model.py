@@ -155,17 +155,22 @@ class PackTransformer(nn.Module):
         q, k, v = (part.view(arms * batch, n, self.config.heads, -1).transpose(1, 2) for part in parts)
         return q, k, v
 
+    def dropout_streams(self) -> list[torch.Generator]:
+        """What dropout draws from: one random stream per arm, on the parameters' device, seeded by the arm's seed."""
+        if self._dropout_streams is None:
+            device = self.decayed.device
+            self._dropout_streams = [torch.Generator(device).manual_seed(3 + 10 * c.seed) for c in self.configs]
+        return self._dropout_streams
+
     def _dropout(self, x: Tensor) -> Tensor:
-        """Dropout with one random stream per arm, seeded by the arm's seed: arms of one seed drop the same units."""
+        """Dropout with one random stream per arm: arms of one seed drop the same units."""
         p = self.config.dropout
         if not self.training or p == 0:
             return x
-        if self._dropout_streams is None:
-            self._dropout_streams = [torch.Generator(x.device).manual_seed(3 + 10 * c.seed) for c in self.configs]
         # Drawn for the model's whole length: how far a batch is cut depends on all arms, and must not reach an arm's stream.
         batch, n, width = x.shape[1:]
         shape = (batch, self.layout["position"][0][0], width)
-        noise = [torch.rand(shape, generator=g, device=x.device)[:, :n] for g in self._dropout_streams]
+        noise = [torch.rand(shape, generator=g, device=x.device)[:, :n] for g in self.dropout_streams()]
         return x * (torch.stack(noise) >= p) / (1 - p)
 
 

@@ -60,6 +60,12 @@ class DepthProfile:
         """Energy relative to power, ``tr(XᵀLX) / 2‖X‖²``: between 0 (constant along the tokens) and 2, whatever the scale."""
         return tuple(e / p if p > 0 else 0.0 for e, p in zip(self.energy, self.power, strict=True))
 
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> DepthProfile:
+        """Read back what ``dataclasses.asdict`` made of one, through JSON too."""
+        swap = tuple(OrderSwap(**layer) for layer in record["swap"])
+        return cls(tuple(record["energy"]), tuple(record["power"]), swap)
+
 
 SWAP_ALPHA = 0.25
 """The α of the heat step that the order swap of every arm, the baseline's too, is measured with."""
@@ -125,12 +131,7 @@ class RunResult:
         record: dict[str, Any] = json.loads(text)
         record["config"] = RunConfig.from_json(json.dumps(record["config"]))
         record["curve"] = tuple(CurvePoint(**point) for point in record["curve"])
-        record["initial"] = _profile(record["initial"])
-        record["final"] = _profile(record["final"])
+        record["initial"] = DepthProfile.from_record(record["initial"])
+        record["final"] = DepthProfile.from_record(record["final"])
         record["alphas"] = tuple(record["alphas"])
         return cls(**record)
-
-
-def _profile(record: dict[str, Any]) -> DepthProfile:
-    swap = tuple(OrderSwap(**layer) for layer in record["swap"])
-    return DepthProfile(tuple(record["energy"]), tuple(record["power"]), swap)

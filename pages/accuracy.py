@@ -5,29 +5,31 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from lab import link
-from lab.arms import Arm, arms
+from lab import arms, link
+from lab.arms import Arm
+from lab.commands import study_command
 from lab.config import RunConfig
 from lab.engine import RunState
-from lab.figures import accuracy
+from lab.engine.estimate import in_words
+from lab.engine.width import LEAST_SEEDS, complete_seeds
+from lab.figures import accuracy, learning
 from lab.positions import Position
 from lab.results import CurvePoint, RunResult
 from lab.study import Study
 from lab.tasks import TaskError, get_task
 from lab.tasks.recipes import recipe
-from pages.parts import resources, shell, state, training
+from pages.parts import behind, resources, shell, state, studies, tables, training
 from pages.parts.shown import heading, panels, plain, show
 
 heading(
     "Accuracy by position",
-    "Press **Train**: the same small Transformer is trained without heat (the baseline) and with the heat layer at each of its "
-    "seven places, then compared on examples it has never seen.",
+    "A small Transformer without heat (the baseline) and with the heat layer at each of seven places. **Train** adds what is missing.",
 )
 
 
 def controls() -> Study:
     """The controls of this page, and the study that they and the sidebar describe. Raises ConfigError, e.g. for α > 1/2."""
-    zeroth, first, second, third, fourth = panels([1, 1, 1.1, 1.3, 1.3], least=150, align="bottom")
+    zeroth, first, second, third, fourth = panels([1, 1, 1, 1, 1.1], least=120, align="bottom")
     task = get_task(state.values()["task"])
     sizes = list(task.info.sizes)
     if state.values()["size"] not in sizes:
@@ -36,32 +38,46 @@ def controls() -> Study:
     first.number_input(
         "Seeds",
         1,
-        20,
+        link.MAX_SEEDS,
         step=1,
         **state.bound("seeds"),
-        help="Each seed is another random start and order of the data. With two or more, every mean gets its 95 % interval.",
+        help=_SEEDS_HELP,
+        disabled=state.values()["until"] > 0,
     )
-    second.number_input("Training steps", 1, link.MAX_STEPS, step=50, **state.bound("steps"))
-    third.toggle(
-        "Permuted control",
-        **state.bound("permuted"),
-        help="Also train every position with random tokens as neighbours: the same smoothing strength, nothing local.",
-    )
-    fourth.toggle(
-        "Matched total α",
-        **state.bound("matched"),
-        help="Where the layer acts once per block, divide α by the number of blocks, so that all positions smooth equally in total.",
-    )
-    values = state.current()
-    base = resources.run_config(values, position=Position.AFTER_EMBEDDING)
-    seeds = tuple(range(values["seed"], values["seed"] + values["seeds"]))
-    return Study(base, tuple(Position), (values["alpha"],), seeds, values["permuted"], values["matched"])
+    second.number_input("Until ± points", 0.0, 50.0, step=0.5, **state.bound("until"), help=_UNTIL_HELP, format="%.1f")
+    third.number_input("Training steps", 1, link.MAX_STEPS, step=50, **state.bound("steps"))
+    with fourth.popover("The arms", icon=":material/tune:", width="stretch"):
+        st.toggle("Permuted control", **state.bound("permuted"), help=_PERMUTED_HELP)
+        st.toggle("Matched total α", **state.bound("matched"), help=_MATCHED_HELP)
+        st.toggle("Learnable α", **state.bound("learnable"), help=_LEARNABLE_HELP)
+        st.selectbox(
+            "Neighbours", list(link.STRIDES), format_func=_neighbours, **state.bound("strides"), help=_STRIDES_HELP
+        )
+    return studies.by_position(state.current())
 
 
-_STOP_HELP = "Runs that wait are dropped, those that train end at their next step. What is done is kept; what another study wants goes on."
+def _neighbours(strides: str) -> str:
+    *most, last = strides.split(",")
+    return f"{', '.join(most)}{' and ' if most else ''}{last} apart"
+
+
 _SIZE_HELP = (
     "mini: seconds a run on one core; small: minutes; full: the Long Range Arena's own size and recipe, for a GPU."
 )
+_SEEDS_HELP = (
+    "Each seed is another random start and order of the data. With two or more, every mean gets its 95 % interval. "
+    "More seeds later keep those there are."
+)
+_UNTIL_HELP = (
+    f"0 trains the seeds on the left. Otherwise seeds are added, up to {link.MAX_SEEDS}, until every 95 % interval of a difference to "
+    "the baseline is this narrow."
+)
+_PERMUTED_HELP = (
+    "Also train every position with random tokens as neighbours: the same smoothing strength, nothing local."
+)
+_MATCHED_HELP = "Where the layer acts once per block, divide α by the number of blocks, so that all positions smooth equally in total."
+_LEARNABLE_HELP = "α is where training starts from, and is trained with the model; it always stays below 1/2."
+_STRIDES_HELP = "Which tokens heat flows between. Several distances share one total α."
 
 
 def _budget() -> None:
@@ -70,54 +86,135 @@ def _budget() -> None:
     st.session_state["steps"] = min(link.MAX_STEPS, steps)
 
 
-def buttons(study: Study, states: dict[str, RunState]) -> None:
-    """Train and Stop."""
-    under_way = any(run.kind in training.UNDER_WAY for run in states.values())
-    missing = sum(run.kind not in ("done", *training.UNDER_WAY) for run in states.values())
-    row = st.container(horizontal=True)
-    words = f"Train {missing} runs" if missing else "All runs trained" if not under_way else "Training …"
-    if row.button(words, type="primary", disabled=not missing, icon=":material/play_arrow:", key="train"):
-        training.ask(study)
-        st.rerun()
-    # After a reload nobody knows whose a request was; whoever presses then should know that others may be waiting.
-    whose = "Stop" if not under_way or training.mine(study) else "Stop for everyone"
-    if under_way and row.button(whose, icon=":material/stop:", key="stop", help=_STOP_HELP):
-        training.stop(study)
-        st.rerun()
+def origin(results: dict[str, RunResult]) -> str:
+    """How many of the results come with the lab, in words; empty if none do."""
+    shipped, manifest = resources.store().shipped(results), resources.store().starter.manifest
+    if not shipped or manifest is None:
+        return ""
+    device = manifest.on.get("device", "several devices")
+    where = plain(f"commit {manifest.commit[:7]}, {device.upper() if device == 'cpu' else device}, {manifest.date}")
+    if len(shipped) == len(results):
+        return f":material/inventory_2: All {len(results)} runs come with the lab ({where}); yours will join them."
+    return f":material/inventory_2: {len(shipped)} of these {len(results)} runs come with the lab ({where}); yours join them."
+
+
+def width_now(study: Study, states: dict[str, RunState], results: dict[str, RunResult]) -> tuple[int, float]:
+    """Over how many whole seeds, and up to which half-width in points, the differences to the baseline are known."""
+    settled = {key for key, run in states.items() if run.kind in ("done", "failed")}
+    seeds = set(complete_seeds(study.configs(), settled))
+    return len(seeds), 100 * arms.widest(arms.arms(r for r in results.values() if r.config.seed in seeds))
+
+
+def stopping(n: int, width: float, until: float, reached: bool) -> None:
+    """How near the stop at a width is, and why it stops at a width."""
+    if reached:
+        words = f"**Reached at n = {n}**: widest ± {width:.1f} points. "
+    elif n >= 2:
+        words = f"Widest at n = {n}: ± {width:.1f} points of ± {until:g}; from n = {LEAST_SEEDS} on it may stop. "
+    else:
+        words = ""
+    st.caption(
+        f"{words}Stopping at a width keeps the interval honest, because a width does not say which way a difference goes. Stopping as soon "
+        "as one is significant would not: in simulated studies without any difference, looking after every seed found one in 19 %."
+    )
 
 
 def picture(study: Study, states: dict[str, RunState], results: dict[str, RunResult]) -> None:
-    """The two figures, the learning curves and the tables, of what there is so far."""
-    found = arms(results.values())
+    """Everything there is so far: the figures, the runs behind the chosen position, the learning curves, the tables."""
+    found = arms.arms(results.values())
+    chosen = Position(state.values()["position"])
     if found:
         left, right = panels([1, 1], least=360)
         with left:
-            show(accuracy.by_position(found, found[0].results[0].chance), "by-position")
+            behind.clickable(accuracy.by_position(found, found[0].results[0].chance, chosen), "by-position")
         with right:
             if any(arm.difference for arm in found):
-                show(accuracy.difference(found), "difference")
+                behind.clickable(accuracy.difference(found, chosen), "difference")
             else:
                 st.info("A difference needs a run of the baseline and one of a position at the same seed.")
+        st.caption(behind.CLICKABLE + one_more_seed(found))
+        pairs(study, found, chosen, results)
+    curves(study, states, found, chosen, results)
+    if found:
+        in_numbers(study, found, results)
+
+
+def one_more_seed(found: list[Arm]) -> str:
+    """What one seed more would bring and cost, in words; empty while nothing is known."""
+    more = arms.one_more_seed(found)
+    if more is None:
+        return ""
+    now = arms.widest(found)
+    return (
+        f" **One more seed** of every arm would make the widest interval about ± {100 * more[0]:.1f} points"
+        f"{f' (now ± {100 * now:.1f})' if now < 1 else ''}, for {in_words(more[1])} of training on one worker."
+    )
+
+
+def pairs(study: Study, found: list[Arm], chosen: Position, results: dict[str, RunResult]) -> None:
+    """The chosen position: its pairs, and its runs."""
+    real, random = (
+        next((arm for arm in found if arm.config.position is chosen and arm.config.permuted is permuted), None)
+        for permuted in (False, True)
+    )
+    left, right = panels([2, 3], least=360, name="-pairs")
+    with left:
+        if real and real.difference:
+            show(accuracy.slopes(real, random), "pairs")
+        elif chosen is Position.BASELINE:
+            st.info("The baseline is what the others are paired with: choose a position to see its pairs.")
+        else:
+            st.info("A pair needs a run of the baseline and one of this position at the same seed.")
+    with right:
+        configs = [config for config in study.configs() if config.position is chosen]
+        behind.panel(f"Runs: {chosen.label}", configs, results, "position")
+
+
+def curves(
+    study: Study,
+    states: dict[str, RunState],
+    found: list[Arm],
+    chosen: Position,
+    results: dict[str, RunResult],
+) -> None:
+    """More than the end point: the learning curves, also of runs that are still going, and what they say."""
     grown: dict[RunConfig, tuple[CurvePoint, ...]] = {
         run: results[run.key].curve if run.key in results else states[run.key].points for run in study.configs()
     }
     grown = {run: points for run, points in grown.items() if points}
-    if grown:
-        names = {"accuracy": "Held-out accuracy", "loss": "Training loss"}
-        quantity = st.segmented_control(
-            "Learning curves of", list(names), format_func=names.__getitem__, required=True, **state.bound("curve_of")
+    if not grown:
+        return
+    st.markdown("#### More than the end point")
+    names = {"accuracy": "Held-out accuracy", "loss": "Training loss", "difference": "Difference to the baseline"}
+    quantity = st.segmented_control(
+        "Learning curves of", list(names), format_func=names.__getitem__, required=True, **state.bound("curve_of")
+    )
+    if quantity and quantity != state.values()["curve_of"]:
+        st.rerun()  # the whole page, which writes the link
+    if quantity != "difference":
+        show(learning.curves(grown, quantity or "accuracy"), "curves")
+    elif any(arm.difference for arm in found):
+        show(learning.difference(found, chosen), "curve-difference")
+    else:
+        st.info("A difference needs a finished run of the baseline and one of a position at the same seed.")
+    if any(arm.difference for arm in found):
+        percent = st.number_input(
+            "Accuracy to reach (%)", 1.0, 100.0, step=5.0, **state.bound("reach_accuracy"), format="%.0f", width=200
         )
-        if quantity and quantity != state.values()["curve_of"]:
-            st.rerun()  # the whole page, which writes the link
-        show(accuracy.curves(grown, quantity or "accuracy"), "curves")
-    if found:
-        tables(study, found, results)
+        if percent != state.values()["reach_accuracy"]:
+            st.rerun()
+        tables.learning_curves(found, percent / 100)
 
 
-def tables(study: Study, found: list[Arm], results: dict[str, RunResult]) -> None:
+def in_numbers(study: Study, found: list[Arm], results: dict[str, RunResult]) -> None:
     """What the figures say, in numbers: by position, and every run with a download."""
-    st.markdown("##### In numbers")
-    st.table(pd.DataFrame([_row(arm) for arm in found]).set_index("position"))
+    st.markdown("#### In numbers")
+    st.markdown("##### Against the baseline")
+    tables.against_the_baseline([arm for arm in found if not arm.config.permuted], "baseline")
+    tables.against_random_neighbours(found)
+    if permuted := [arm for arm in found if arm.config.permuted]:
+        with st.expander("Random neighbours against the baseline"):
+            tables.against_the_baseline(permuted, "permuted")
     rows = pd.DataFrame([results[run.key].row() for run in study.configs() if run.key in results])
     with st.expander(f"Every run ({len(rows)})"):
         st.dataframe(rows, hide_index=True, key="runs", height=260)
@@ -132,17 +229,17 @@ def tables(study: Study, found: list[Arm], results: dict[str, RunResult]) -> Non
     )
 
 
-def _row(arm: Arm) -> dict[str, str]:
-    paired = arm.difference
-    interval = f"{100 * paired.low:+.1f} to {100 * paired.high:+.1f}" if paired and paired.n > 1 else "–"
-    return {
-        "position": arm.config.position.label + (" (permuted)" if arm.config.permuted else ""),
-        "seeds": str(len(arm.results)),
-        "mean accuracy": f"{arm.mean:.1%}",
-        "difference (points)": f"{100 * paired.mean:+.1f}" if paired else "–",
-        "95 % interval (points)": interval,
-        "in words": paired.verdict if paired else "what the others are compared with",
-    }
+def study_itself(study: Study) -> None:
+    """The study as one thing: its hash, the link that shows it, the command that makes it."""
+    with st.expander("This study: hash, link, command"):
+        st.caption(f"The hash of its {len(study.configs())} runs; a change to any of them is another study.")
+        st.code(study.key, language=None)
+        st.caption("The link shows this page as it is, to anybody who can reach this lab.")
+        st.code(behind.full_link("accuracy", state.values()), language=None)
+        st.caption(
+            "The command trains it without the pages, or goes on with it. More seeds or positions never train again what is there."
+        )
+        st.code(study_command(study), language="bash")
 
 
 study = controls()
@@ -151,36 +248,48 @@ if reason := get_task(study.base.task).unavailable(study.base.size):
     raise TaskError(reason, "task")
 st.caption(f"**{info.title}**: {info.description}", help=f"Source: {info.source}. Licence: {info.licence}.")
 keys = [run.key for run in study.configs()]
+until = state.current()["until"]
 busy = any(run.kind in training.UNDER_WAY for run in resources.engine().runs(keys).values())
 
 
 @st.fragment(run_every=1.0 if busy else None)
 def live() -> None:
     """All that changes while a study trains. The fragment asks again every second, and only then."""
+    behind.follow()
     states = resources.engine().runs(keys)
     results = resources.store().get_many(keys)
     still = any(run.kind in training.UNDER_WAY for run in states.values())
     if still != busy:
         st.rerun()
-    buttons(study, states)
+    n, width = width_now(study, states, results) if until else (0, 0.0)
+    reached = bool(until) and n >= LEAST_SEEDS and width <= until
+    training.buttons(study, states, until, reached, aside=origin(results))
+    if until:
+        stopping(n, width, until, reached)
     if still:
         training.progress(study, states, results)
     training.failures(study, states)
     if not results and not still:
-        seeds = len(study.seeds)
-        st.info(
-            f"Nothing is trained yet for these settings. **Train** starts {len(keys)} runs of {study.base.steps} steps"
-            f" ({len(keys) // seeds} for {'the one seed' if seeds == 1 else f'each of {seeds} seeds'}) and draws each as it ends:\n\n"
-            "1. the accuracy at every position, one mark a seed;\n"
-            "2. how far each position is from the baseline, and whether that could be chance;\n"
-            "3. the learning curves, and every number to download.\n\n"
-            "The first seed of every position comes first, so that the whole picture is there early. Results are kept: you can leave "
-            "this page, and the other pages show these models too.",
-            icon=":material/info:",
-        )
+        nothing_yet(study)
     picture(study, states, results)
 
 
+def nothing_yet(study: Study) -> None:
+    """What Train will do, and what will then be seen."""
+    seeds = len(study.seeds)
+    st.info(
+        f"Nothing is trained yet for these settings. **Train** starts {len(keys)} runs of {study.base.steps} steps"
+        f" ({len(keys) // seeds} for {'the one seed' if seeds == 1 else f'each of {seeds} seeds'}) and draws each as it ends:\n\n"
+        "1. the accuracy at every position, one mark a seed;\n"
+        "2. how far each position is from the baseline, and whether that could be chance;\n"
+        "3. the learning curves, and every number to download.\n\n"
+        "The first seed of every position comes first, so that the whole picture is there early. Results are kept: you can leave "
+        "this page, and the other pages show these models too.",
+        icon=":material/info:",
+    )
+
+
 live()
+study_itself(study)
 for notice in resources.store().notices()[-3:]:
     st.caption(f"Store: {plain(notice)}")

@@ -31,8 +31,16 @@ WAYS = {
     "energy": ("Energy decay", "How fast roughness dies, where the limit is, and what trained models keep of it."),
     "commutator": ("Commutator", "Heat first or attention first? See where the order matters."),
     "accuracy": ("Accuracy by position", "Train small Transformers on real data and compare all seven places."),
+    "grid": ("Step size and locality", "How large a step helps, where, and do random neighbours help as much?"),
+    "order": ("Order and accuracy", "Does it matter for accuracy that heat and attention do not commute?"),
+    "claims": ("Claims", "What the paper says and what follows from the formulas, each beside what is measured here."),
+    "tasks": ("Tasks", "What the models learn, an example of each, and a task from your own data."),
+    "engine": ("Engine", "What trains now, what waits, on which machines."),
 }
-for column, (path, (title, words)) in zip(panels([1, 1, 1, 1], least=200), WAYS.items(), strict=True):
-    with column.container(border=True, height="stretch"):
-        shell.page_link(path, title)
-        st.caption(words)
+paths = list(WAYS)
+for start in range(0, len(paths), 3):
+    for column, path in zip(panels([1, 1, 1], least=200, name=f"-{start}"), paths[start : start + 3], strict=True):
+        title, words = WAYS[path]
+        with column.container(border=True, height="stretch"):
+            shell.page_link(path, title)
+            st.caption(words)

@@ -43,7 +43,7 @@ def running_app(cache: Path, script: str = "app.py", **environment: str) -> Iter
     # The home folder of the machine's user must not change what is tested.
     env = {**os.environ, "LAB_CACHE": str(cache), "HOME": str(cache), **environment}
     options = ["--server.port", str(port), "--server.address", "127.0.0.1", "--server.headless", "true"]
-    log = cache / "server.log"  # a file, not a pipe: nobody reads on, and a full pipe would stop the server
+    log = cache / f"server-{port}.log"  # a file, not a pipe: nobody reads on, and a full pipe would stop the server
     with log.open("w") as out:
         process = subprocess.Popen(
             [sys.executable, "-m", "streamlit", "run", script, *options], cwd=ROOT, env=env, stdout=out, stderr=out

@@ -8,7 +8,8 @@ from browser import browser_page, needs_browser, running_app, settled
 
 pytestmark = [needs_browser, pytest.mark.browser]
 
-LINK = "accuracy?v=1&task=digits&alpha=0.25&seeds=1&steps=8"
+LINK = "accuracy?v=1&task=digits&alpha=0.25&seeds=1&steps=8&permuted=false"
+ROWS = ".st-key-table-baseline [data-testid=stTable] tbody tr"
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +25,8 @@ def app(cache):
 
 def _accuracies(page):
     """The mean accuracies of the table by position, once it has all eight."""
-    page.wait_for_function("document.querySelectorAll('[data-testid=stTable] tbody tr').length == 8", timeout=180_000)
-    rows = page.locator("[data-testid=stTable] tbody tr").all_inner_texts()
+    page.wait_for_function(f"document.querySelectorAll('{ROWS}').length == 8", timeout=180_000)
+    rows = page.locator(ROWS).all_inner_texts()
     return {row.split("\t")[0].strip(): re.search(r"(\d+\.\d)%", row).group(1) for row in rows}
 
 
@@ -34,9 +35,7 @@ def test_train_watch_read_reload_and_find_it_cached(app, cache):
         page.goto(f"{app}/{LINK}")
         page.locator(".st-key-train button").click()
         # the table ends with all eight arms, each with an accuracy
-        page.wait_for_function(
-            "document.querySelectorAll('[data-testid=stTable] tbody tr').length == 8", timeout=180_000
-        )
+        page.wait_for_function(f"document.querySelectorAll('{ROWS}').length == 8", timeout=180_000)
         page.get_by_role("button", name="All runs trained").wait_for()
         first = _accuracies(page)
         assert len(first) == 8
@@ -62,7 +61,7 @@ def test_train_watch_read_reload_and_find_it_cached(app, cache):
 
 def test_stop_ends_a_study_and_train_takes_it_up_again(app):
     with browser_page() as page:
-        page.goto(f"{app}/accuracy?v=1&task=digits&seeds=1&steps=4000")
+        page.goto(f"{app}/accuracy?v=1&task=digits&seeds=1&steps=4000&permuted=false")
         for _ in range(2):
             page.locator(".st-key-train button").click()
             page.get_by_text(re.compile("Training now")).wait_for(timeout=120_000)
@@ -112,7 +111,7 @@ def test_the_first_screen_shows_the_figures_whole(app, path, shown, scheme):
         assert (brightness < 100) == (scheme == "dark")
 
 
-@pytest.mark.parametrize("path", ["", "heat", "energy", "commutator", "accuracy", "tasks"])
+@pytest.mark.parametrize("path", ["", "heat", "energy", "commutator", "accuracy", "tasks", "engine"])
 @pytest.mark.parametrize("width", [1440, 800, 390])
 def test_every_page_opens_without_an_error_and_fits_its_width(app, path, width):
     with browser_page(width=width) as page:

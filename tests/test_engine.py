@@ -238,6 +238,7 @@ TROUBLE = [OSError("closed"), TimeoutError(), RuntimeError("no loop"), Cancelled
 
 @pytest.mark.parametrize("error", TROUBLE, ids=repr)
 @pytest.mark.parametrize("where", ["connect", "submit", "look", "stop"])
+@pytest.mark.faults
 def test_a_scheduler_that_does_not_answer_is_away_and_found_again(process, where, error):
     if where in ("stop", "look"):
         process.tick()
@@ -258,6 +259,7 @@ def test_a_scheduler_that_does_not_answer_is_away_and_found_again(process, where
 
 @pytest.mark.parametrize("error", TROUBLE, ids=repr)
 @pytest.mark.parametrize(("status", "where"), [("error", "exception"), ("finished", "result")])
+@pytest.mark.faults
 def test_what_does_not_arrive_is_handed_out_again(process, status, where, error):
     process.tick()
     assert process.cluster.handed_out == 1

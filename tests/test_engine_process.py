@@ -156,6 +156,7 @@ def test_a_run_that_fails_is_recorded_with_its_cause_and_not_tried_again(engine)
     until(lambda: not engine.open_requests(), "closed again")
 
 
+@pytest.mark.faults
 def test_a_run_outlives_its_worker_but_not_three(engine):
     run = LONG.with_(seed=40)
     engine.request([run])
@@ -171,6 +172,7 @@ def test_a_run_outlives_its_worker_but_not_three(engine):
     until(lambda: kinds(engine, [short.key]) == ["done"], "the engine goes on")
 
 
+@pytest.mark.faults
 def test_nobody_without_the_credentials_can_submit_work(engine):
     engine.start()
     until(lambda: engine.status().slots == len(engine.status().workers) > 0, "workers are there")
@@ -200,6 +202,7 @@ def test_nobody_without_the_credentials_can_submit_work(engine):
         assert plain, "the port itself is open: what keeps strangers out is TLS"
 
 
+@pytest.mark.faults
 def test_after_kill_9_the_rest_is_done_by_itself_and_nothing_twice(tmp_path, monkeypatch):
     monkeypatch.setenv("LAB_ENGINE_GRACE", "3")
     path = tmp_path / "cache"
@@ -275,6 +278,7 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
+@pytest.mark.faults
 def test_an_existing_scheduler_is_used_and_waited_for(tmp_path, monkeypatch):
     monkeypatch.setenv("LAB_ENGINE_GRACE", "3")
     address = f"tcp://127.0.0.1:{free_port()}"

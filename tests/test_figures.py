@@ -1,4 +1,6 @@
 import itertools
+import json
+import re
 
 import numpy as np
 import plotly.graph_objects as go
@@ -8,16 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab import heads, modes, representations
+from lab.arms import Arm, arms
 from lab.attention import MATRICES
 from lab.config import RunConfig
 from lab.errors import LabError
-from lab.figures import commutator, energy, smoothing
+from lab.figures import accuracy, commutator, energy, learning, smoothing
 from lab.figures.block import block_alt, block_drawing
 from lab.figures.figure import Figure, chart
 from lab.figures.palette import DIVERGING, POSITION_COLOURS, POSITION_SYMBOLS
 from lab.heat import dirichlet_energy, heat_steps, transfer_function
 from lab.positions import Position
-from lab.results import DepthProfile, OrderSwap, RunResult
+from lab.results import CurvePoint, DepthProfile, OrderSwap, RunResult
 
 TEXT = representations.of_text("to be or not to be", 0)
 SIGNAL = representations.of_signal(40, 0.3, 0)
@@ -208,3 +211,130 @@ def test_energy_is_said_to_grow_only_where_it_does():
     short = representations.of_matrix(np.random.default_rng(0).standard_normal((4, 2)), "short.csv")
     assert "falls for every" in energy.decay(short, [0.51], 20).alt
     assert "grows for α = 0.6" in energy.decay(short, [0.25, 0.6], 20).alt
+
+
+BASE = (0.50, 0.54, 0.46, 0.52, 0.48)
+GAINS = {
+    (Position.AFTER_EMBEDDING, False): (0.10, 0.12, 0.11, 0.09, 0.10),
+    (Position.AFTER_EMBEDDING, True): (0.02, 0.05, 0.03, 0.02, 0.04),
+    (Position.AFTER_FFN, False): (0.02, -0.02, 0.01, -0.01, 0.005),
+}
+
+
+def trained(seeds: int = 5, permuted: bool = True) -> list[Arm]:
+    """Arms of made-up runs whose curves rise straight to their accuracy."""
+    profile = DepthProfile((1.0, 0.5), (2.0, 2.0), ())
+
+    def run(seed: int, end: float, **arm: object) -> RunResult:
+        curve = (CurvePoint(10, 2.0, 0.2), CurvePoint(20, 1.0, end))
+        return RunResult(RunConfig(seed=seed, **arm), end, 0.1, curve, profile, profile, (), 10, 500, 1.0, {})
+
+    runs = [run(s, BASE[s]) for s in range(seeds)]
+    for (position, random), gains in GAINS.items():
+        if permuted or not random:
+            runs += [run(s, BASE[s] + gains[s], position=position, permuted=random) for s in range(seeds)]
+    return arms(runs)
+
+
+def drawn(figure: Figure, field: str) -> list[dict[str, object]]:
+    """The rows of an Altair figure's data that have a field."""
+    datasets = figure.chart.to_dict()["datasets"].values()
+    return [row for rows in datasets for row in rows if field in row]
+
+
+def test_every_seed_is_a_mark_and_the_chosen_row_is_tinted():
+    found = trained()
+    figure = accuracy.by_position(found, 0.1, Position.AFTER_FFN)
+    marks = [(r["position"], r["control"], r["seed"], r["accuracy"]) for r in drawn(figure, "accuracy")]
+    expected = [
+        (a.config.position.label, "random neighbours" if a.config.permuted else "real neighbours", r.config.seed)
+        for a in found
+        for r in a.results
+    ]
+    assert [mark[:3] for mark in marks] == expected
+    assert [mark[3] for mark in marks] == pytest.approx([100 * r.accuracy for a in found for r in a.results])
+    assert [row["position"] for row in drawn(figure, "tint") if row["tint"]] == [Position.AFTER_FFN.label]
+    assert not [row for row in drawn(accuracy.by_position(found, 0.1), "tint") if row["tint"]]
+    assert figure.basis == "5 seeds"
+    assert "after_embedding" in figure.alt
+
+
+def test_a_click_selects_a_position_and_nothing_else():
+    for figure in (accuracy.by_position(trained(), 0.1), accuracy.difference(trained())):
+        selections = [p for p in figure.chart.to_dict()["params"] if "select" in p]
+        assert [(p["name"], p["select"]["fields"]) for p in selections] == [("chosen", ["position"])]
+
+
+def test_choosing_changes_the_data_of_a_figure_and_not_its_specification():
+    """Or the browser would make the chart anew at every click. Streamlit gives the names of data and views a stable form."""
+
+    def specification(chosen: Position) -> str:
+        spec = accuracy.difference(trained(), chosen).chart.to_dict()
+        return re.sub(r"(data-|view_)\w+", r"\1", json.dumps({**spec, "datasets": None}))
+
+    assert specification(Position.AFTER_FFN) == specification(Position.BEFORE_HEAD)
+
+
+def test_the_intervals_are_their_own_and_the_verdicts_corrected():
+    figure = accuracy.difference(trained())
+    rows = {(row["position"], row["control"]): row for row in drawn(figure, "verdict")}
+    first = rows["after the embedding", "real neighbours"]
+    arm = next(a for a in trained() if a.difference and not a.config.permuted)
+    assert (first["difference"], first["low"]) == pytest.approx((100 * arm.difference.mean, 100 * arm.difference.low))
+    assert first["verdict"] == "above the baseline at n = 5"
+    assert rows["after the FFN", "real neighbours"]["verdict"] == "not distinguishable from the baseline at n = 5"
+    assert "Holm" in figure.guide
+    assert "2 positions" in figure.guide
+    assert "after the embedding (permuted) +3.2 points, above the baseline at n = 5" in figure.alt
+
+
+def test_slopes_join_each_seed_from_the_baseline_to_the_arm():
+    found = trained()
+    real, random = (
+        next(a for a in found if a.config.position is Position.AFTER_EMBEDDING and a.config.permuted is p)
+        for p in (False, True)
+    )
+    figure = accuracy.slopes(real, random)
+    lines = {seed: [row["accuracy"] for row in drawn(figure, "at") if row["seed"] == seed] for seed in range(5)}
+    for seed, heights in lines.items():
+        gains = [0, GAINS[Position.AFTER_EMBEDDING, True][seed], GAINS[Position.AFTER_EMBEDDING, False][seed]]
+        assert heights == pytest.approx([100 * (BASE[seed] + gain) for gain in gains])
+    assert "In 5 of 5" in figure.guide
+    assert "seed 0 50.0 % to 60.0 %" in figure.alt
+    alone = accuracy.slopes(next(a for a in trained(1, permuted=False) if a.config.position is Position.AFTER_FFN))
+    assert [row["at"] for row in drawn(alone, "at")] == ["baseline", "real neighbours"]
+    assert alone.basis == "one seed"
+    with pytest.raises(ValueError, match="both the baseline and the arm"):
+        accuracy.slopes(found[0])
+
+
+@pytest.mark.parametrize("quantity", ["accuracy", "loss"])
+def test_learning_curves_hold_every_point_and_the_means(quantity):
+    found = trained()
+    runs = {r.config: r.curve for arm in found for r in arm.results}
+    figure = learning.curves(runs, quantity)
+    assert len(drawn(figure, "run")) == 2 * len(runs)
+    ends = [row["value"] for row in drawn(figure, "n") if row["step"] == 20]
+    expected = [100 * arm.mean for arm in found] if quantity == "accuracy" else [1.0] * len(found)
+    assert sorted(ends) == pytest.approx(sorted(expected))
+
+
+def test_the_difference_of_curves_has_the_band_of_the_chosen_position_alone():
+    figure = learning.difference(trained(), Position.AFTER_EMBEDDING)
+    lines = drawn(figure, "strong")
+    assert {(r["position"], r["control"]) for r in lines if r["strong"]} == {
+        ("after the embedding", "real neighbours"),
+        ("after the embedding", "random neighbours"),
+    }
+    end = next(r for r in lines if r["position"] == "after the FFN" and r["step"] == 20)
+    assert end["difference"] == pytest.approx(0.1)
+    assert [r["difference"] for r in lines if r["step"] == 10] == pytest.approx(
+        [0.0] * len([r for r in lines if r["step"] == 10])
+    )
+    assert "after the embedding +10.4 points" in figure.alt
+    assert "own interval" in figure.guide
+    other = learning.difference(trained(), Position.BEFORE_HEAD)
+    assert not any(r["strong"] for r in drawn(other, "strong"))
+    assert "random neighbours" not in {r["control"] for r in drawn(other, "strong")}
+    with pytest.raises(ValueError, match="both the baseline and an arm"):
+        learning.difference(trained()[:1], Position.AFTER_FFN)

@@ -5,8 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab import link
+from lab.config import RunConfig
 from lab.positions import Position
 from lab.tasks import TASKS
+from lab.tasks.recipes import recipe
 
 
 def test_a_link_holds_every_value_and_the_version() -> None:
@@ -33,6 +35,12 @@ VALUES = {
     "text": st.text(max_size=link.MAX_TEXT),
     "alphas": st.lists(st.sampled_from([0.01, 0.1, 0.25, 0.333333333, 0.55]), unique=True, max_size=5).map(sorted),
     "permuted": st.booleans(),
+    "learnable": st.booleans(),
+    "strides": st.sampled_from(list(link.STRIDES)),
+    "until": st.integers(0, 100).map(lambda i: i / 2),
+    "curve_of": st.sampled_from(["accuracy", "loss", "difference"]),
+    "reach_accuracy": st.integers(1, 100).map(float),
+    "grid": st.lists(st.sampled_from([0.05, 0.1, 0.25, 0.5]), unique=True, max_size=4).map(sorted),
 }
 
 
@@ -67,6 +75,11 @@ def test_whatever_a_link_says_every_field_has_an_allowed_value(params: dict[str,
         ("alphas", "0.1,,0.2", "at most 6 numbers"),
         ("alphas", "0.1,0.2,0.3,0.31,0.32,0.33,0.34", "at most 6 numbers"),
         ("permuted", "yes", "true or false"),
+        ("seeds", "21", "a whole number from 1 to 20"),
+        ("strides", "1,3", "one of 1, 1,2, 1,2,4, 1,2,4,8"),
+        ("until", "51", "a number from 0 to 50"),
+        ("grid", "0.51", "at most 6 numbers from 0 to 0.5"),
+        ("curve_of", "gain", "one of accuracy, loss, difference"),
     ],
 )
 def test_a_wrong_value_is_named_and_nothing_else_is_lost(name: str, text: str, words: str) -> None:
@@ -102,3 +115,32 @@ def test_numbers_are_written_short() -> None:
         "2",
         "3.141592654",
     ]
+
+
+RUNS = {
+    "a baseline": recipe("digits", seed=4),
+    "a position": recipe("listops", position=Position.AFTER_FFN, alpha=0.1, seed=2, steps=90),
+    "its controls": recipe("digits", position=Position.BEFORE_LN, permuted=True, matched=True),
+    "its heat": recipe("digits", position=Position.BEFORE_LN, heat_steps=3, strides=(1, 2, 4), learnable=True),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_link_of_a_run_says_all_of_it(name: str) -> None:
+    run = RUNS[name]
+    assert link.carries(run)
+    values, problems = link.read(link.write(link.of_run(run)))
+    assert problems == []
+    fields = ("task", "size", "steps", "seed", "heat_steps", "permuted", "matched", "learnable")
+    arm = {field: values[field] for field in fields}
+    alpha, strides = values["alpha"], link.STRIDES[values["strides"]]
+    again = recipe(**arm, position=Position(values["position"]), alpha=alpha, strides=strides)
+    assert again == run
+    assert values["seeds"] == 1
+
+
+@pytest.mark.parametrize("changes", [{"width": 64}, {"strides": (1, 3)}, {"learning_rate": 0.01}, {"dropout": 0.5}])
+def test_it_is_known_what_a_link_leaves_out(changes: dict[str, object]) -> None:
+    run = RunConfig(position=Position.AFTER_FFN, **changes)  # type: ignore[arg-type]
+    assert not link.carries(run)
+    assert link.read(link.write(link.of_run(run)))[1] == []  # it still shows the nearest run there is a link to

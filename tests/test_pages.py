@@ -1,11 +1,14 @@
 """Every page through Streamlit's AppTest: what a link shows, wrong input, and what trained runs add."""
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 import streamlit as st
@@ -13,9 +16,14 @@ from streamlit.testing.v1 import AppTest
 
 import pages.parts  # noqa: F401  what it does in the first run of a server is for a server
 from lab import link
+from lab.config import RunConfig
 from lab.positions import Position
+from lab.results import CurvePoint, DepthProfile, OrderSwap, RunResult
 from lab.store import Store
+from lab.store.starter import write_starter
+from lab.study import Study
 from lab.tasks.recipes import recipe
+from pages.parts import behind
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("home", "heat", "energy", "commutator", "accuracy")
@@ -217,3 +225,214 @@ def test_numbers_of_the_link_and_of_the_tasks_agree() -> None:
     from lab.tasks import get_task
 
     assert len(get_task("digits").load("mini").test) == link.MAX_DIGIT + 1
+
+
+# -- accuracy by position: what trained runs say ------------------------------------------------------------------
+
+BASE = (0.50, 0.54, 0.46, 0.52, 0.48, 0.51, 0.49)
+GAINS = {
+    Position.AFTER_EMBEDDING: (0.10, 0.12, 0.11, 0.09, 0.10, 0.11, 0.10),
+    Position.AFTER_FFN: (0.02, -0.02, 0.01, -0.01, 0.005, -0.01, 0.01),
+}
+STUDY = {"task": "digits", "alpha": "0.25", "steps": "300"}
+
+
+def made_up(config: RunConfig) -> RunResult:
+    """A result of a run that was never trained, without weights."""
+    gain = GAINS.get(config.position, (0.03, 0.05, 0.01, 0.04, 0.02, 0.03, 0.03))[config.seed]
+    end = BASE[config.seed] + (gain / (3 if config.permuted else 1) if config.position is not Position.BASELINE else 0)
+    swap = (OrderSwap(0.2, 0.1, 0.1),) * 2
+    profile = DepthProfile((1.0, 0.5, 0.2), (1.0, 1.0, 1.0), swap)
+    curve = (CurvePoint(100, 1.5, 0.3), CurvePoint(300, 1.0, end))
+    return RunResult(config, end, 0.1, curve, profile, profile, (), 10, 500, 2.0, {"device": "cpu", "torch": "x"})
+
+
+def runs(seeds: int = 5, permuted: bool = True) -> list[RunResult]:
+    base = recipe("digits", position=Position.AFTER_EMBEDDING)
+    return [made_up(run) for run in Study(base, seeds=tuple(range(seeds)), permuted=permuted).configs()]
+
+
+@pytest.fixture
+def idle(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache whose requests are kept and not worked on."""
+    monkeypatch.setattr("lab.engine.client.Engine.start", lambda _: None)
+    return cache
+
+
+@pytest.fixture
+def stored(idle: Path) -> Store:
+    """Seven seeds of every position and its permuted control."""
+    store = Store(idle)
+    for result in runs(7):
+        store.put(result, {})
+    return store
+
+
+def words(app: AppTest) -> str:
+    return "\n".join(element.value for element in (*app.caption, *app.markdown))
+
+
+def table(app: AppTest, first: str) -> Any:
+    """The first table that has a row for a position and a column called so."""
+    return next(t.value for t in app.table if first in t.value.columns)
+
+
+def test_the_tables_say_what_the_differences_are_and_in_words(stored: Store) -> None:
+    app = opened("accuracy", **STUDY)
+    assert not app.error
+    against = table(app, "mean")
+    assert list(against["seeds"]) == ["5"] * 8
+    assert against.loc["after the embedding", "difference"] == "+10.4"
+    assert against.loc["after the embedding", "95 % interval"] == "+9.0 to +11.8"
+    assert against.loc["after the embedding", "in words"] == "above the baseline at n = 5"
+    assert against.loc["after the FFN", "in words"] == "not distinguishable from the baseline at n = 5"
+    sure = table(app, "BCa interval")
+    assert sure.loc["after the embedding", "effect d_z"] == "+9.1"
+    assert sure.loc["after the embedding", "p (Holm)"] == "< 0.001"
+    assert sure.loc["after the FFN", "p (Holm)"] == "0.895"
+    local = table(app, "real − random")
+    assert local.loc["after the embedding", "real − random"] == "+6.9"
+    assert local.loc["after the embedding", "in words"] == "above its permuted control at n = 5"
+    assert list(local["n"]) == ["5"] * 7
+    assert "83 %" in words(app)
+    assert "One more seed" in words(app)
+
+
+def test_learning_curves_are_compared_too(stored: Store) -> None:
+    app = opened("accuracy", **STUDY, curve_of="difference", reach_accuracy="55")
+    learned = table(app, "area")
+    assert learned.loc["after the embedding", "reach 55% at step"] == "300 (5 of 5)"
+    assert learned.loc["after the FFN", "reach 55% at step"] == "never"
+    assert learned.loc["after the embedding", "area"] == "+5.2 (+4.5 to +5.9)"
+    assert learned.loc["after the embedding", "in words"] == "the gain is there at the end of the training"
+    assert any("Difference of the learning curves" in m.value for m in app.markdown)
+    app.number_input(key="reach_accuracy").set_value(30.0).run()
+    assert app.query_params["reach_accuracy"] == "30"
+    assert table(app, "area").loc["after the FFN", "reach 30% at step"] == "100 (5 of 5)"
+
+
+def test_without_a_permuted_control_it_is_said_where_it_is_switched_on(stored: Store) -> None:
+    app = opened("accuracy", **STUDY, permuted="false")
+    assert "No permuted control is trained" in words(app)
+    assert not any("real − random" in t.value.columns for t in app.table)
+
+
+def test_the_runs_behind_a_position_are_those_of_the_sidebar(stored: Store) -> None:
+    app = opened("accuracy", **STUDY, position="after_ffn", seeds="2")
+    assert "##### Runs: after the FFN" in [m.value for m in app.markdown]
+    behind = app.dataframe[0].value
+    assert list(behind["seed"]) == [0, 0, 1, 1]
+    assert set(behind["arm"]) == {"real neighbours", "random neighbours"}
+    assert list(behind["from"]) == ["trained here"] * 4
+    config = recipe("digits", position=Position.AFTER_FFN, seed=1)
+    app.selectbox(key="behind-position-run").set_value(config.key).run()
+    codes = [code.value for code in app.code]
+    assert "python -m lab run --task digits --position after_ffn --alpha 0.25 --seed 1" in codes
+    assert config.json in codes
+    sent = next(code for code in codes if code.startswith("/accuracy?v=1&") and "seeds=1&" in code)
+    assert "position=after_ffn" in sent
+    assert "seed=1&" in sent
+    app.selectbox(key="position").set_value("before_head").run()
+    assert "##### Runs: before the head" in [m.value for m in app.markdown]
+    assert app.selectbox(key="behind-position-run").value == recipe("digits", position=Position.BEFORE_HEAD).key
+
+
+def test_the_study_says_its_hash_its_link_and_its_command(stored: Store) -> None:
+    app = opened("accuracy", **STUDY, seeds="4")
+    codes = [code.value for code in app.code]
+    study = Study(recipe("digits", position=Position.AFTER_EMBEDDING), seeds=(0, 1, 2, 3), permuted=True)
+    assert study.key in codes
+    assert "python -m lab study --task digits --alpha 0.25 --seeds 4 --permuted" in codes
+    address = next(code for code in codes if code.startswith("/accuracy?") and "seeds=4&" in code)
+    assert dict(parse_qsl(address.split("?")[1], keep_blank_values=True)) == app.query_params
+
+
+@pytest.mark.parametrize(
+    "page", ["http://here:8501", "http://here:8501/", "http://here:8501/heat", "http://here:8501/accuracy"]
+)
+def test_a_full_link_begins_with_where_the_lab_is(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened("home")  # which names the pages
+    monkeypatch.setattr(behind.st, "context", SimpleNamespace(url=page))
+    assert behind.full_link("accuracy", {"text": "a b"}).startswith("http://here:8501/accuracy?v=1&alpha=0.25&")
+    monkeypatch.setattr(behind.st, "context", SimpleNamespace(url="http://here/lab/heat"))
+    assert behind.full_link("accuracy", {}).startswith("http://here/lab/accuracy?")
+
+
+def test_a_larger_study_trains_only_what_is_new(stored: Store) -> None:
+    """Its keys include those of the smaller one, so the button counts what is missing and the request leaves the rest alone."""
+    small = Study(recipe("digits", position=Position.AFTER_EMBEDDING), seeds=(0, 1), permuted=True)
+    large = Study(small.base, alphas=(0.1, 0.25), seeds=(0, 1, 2), permuted=True)
+    there, wanted = ({run.key for run in study.configs()} for study in (small, large))
+    assert there < wanted
+    assert there <= stored.done(wanted)
+    app = opened("accuracy", **STUDY, seeds="9")
+    assert app.button(key="train").label == "Train 30 runs"
+    app.button(key="train").click().run()
+    request = stored.requests.all()[-1]
+    missing = [run for run in stored.requests.plan(request.id) if run.key not in stored.done([run.key])]
+    assert {run.seed for run in missing} == {7, 8}
+
+
+@pytest.mark.parametrize(("until", "reached"), [("5", True), ("0.1", False)])
+def test_a_study_until_a_width_says_whether_it_is_reached(stored: Store, until: str, reached: bool) -> None:
+    app = opened("accuracy", **STUDY, until=until)
+    assert app.number_input(key="seeds").disabled
+    assert ("Reached at n = 7: widest ±" in words(app).replace("*", "")) is reached
+    train = app.button(key="train")
+    assert train.disabled is reached
+    if not reached:
+        assert train.label == "Train until every interval is ± 0.1 points, at most 20 seeds"
+        train.click().run()
+        request = stored.requests.all()[-1]
+        assert (request.until, request.runs) == (0.001, 300)
+
+
+def test_few_seeds_are_not_enough_for_the_stop(idle: Path) -> None:
+    store = Store(idle)
+    for result in runs(4):
+        store.put(result, {})
+    app = opened("accuracy", **STUDY, until="50")
+    assert not app.button(key="train").disabled
+    assert "from n = 5 on it may stop" in words(app)
+
+
+@pytest.fixture
+def shipped(idle: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of nothing, over a starter study of two seeds."""
+    write_starter(idle / "starter", runs(2), ["python -m lab study"], "0123456789abcdef", "2026-11-30")
+    monkeypatch.setenv("LAB_STARTER", str(idle / "starter"))
+    return idle
+
+
+def test_runs_that_come_with_the_lab_are_shown_at_once_and_said_to(shipped: Path) -> None:
+    app = opened("accuracy", **STUDY, seeds="2")
+    assert "All 30 runs come with the lab" in words(app)
+    assert "commit 0123456, CPU, 2026-11-30" in words(app)
+    assert set(app.dataframe[0].value["from"]) == {"comes with the lab"}
+    store = Store(shipped)
+    for result in runs(3)[-4:]:
+        store.put(result, {})
+    assert "30 of these 34 runs come with the lab" in words(opened("accuracy", **STUDY, seeds="3"))
+
+
+def test_a_shipped_run_has_no_weights_and_its_button_trains_it(shipped: Path) -> None:
+    app = opened("commutator", attention="trained", steps="300", permuted="false")
+    assert "its weights do not" in app.info[0].value
+    config = recipe("digits", position=Position.AFTER_EMBEDDING)
+    button = app.button(key=f"train-{config.key}")
+    assert button.label == "Train this run (about 2 s)"
+    button.click().run()
+    store = Store(shipped)
+    assert [(r.label, r.runs, r.state) for r in store.requests.all()] == [(config.key, 1, "open")]
+    assert config.key not in store.done([config.key])  # the shipped result is not enough any more
+    assert not [b for b in app.button if b.label.startswith("Train this run")]
+
+
+def test_the_arms_of_a_study_follow_their_controls(stored: Store) -> None:
+    app = opened("accuracy", **STUDY, seeds="1")
+    app.selectbox(key="strides").set_value("1,2,4").run()
+    app.toggle(key="learnable").set_value(True).run()
+    command = next(code.value for code in app.code if code.value.startswith("python -m lab study"))
+    assert shlex.split(command)[-4:] == ["--set", "strides=[1,2,4]", "--set", "learnable=true"]
+    assert (app.query_params["strides"], app.query_params["learnable"]) == ("1,2,4", "true")
+    assert app.button(key="train").label == "Train 14 runs"  # the baseline is the same, and there

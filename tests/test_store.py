@@ -76,6 +76,7 @@ def test_a_failure_is_kept_until_the_run_succeeds_or_is_asked_for_again(store):
     assert store.failure(result.config.key) is None
 
 
+@pytest.mark.faults
 def test_requests_are_listed_in_the_order_of_asking_though_the_clock_jumps(store, monkeypatch):
     first = store.requests.add([make_result(0).config], "first")
     monkeypatch.setattr("time.time", lambda: 1.0)
@@ -140,6 +141,7 @@ def test_only_text_is_taken(tmp_path, thing):
     assert sorted(path.name for path in tmp_path.rglob("*") if not path.name.startswith("cache.db")) == []
 
 
+@pytest.mark.faults
 def test_a_planted_pickle_is_refused_and_never_runs(store, tmp_path):
     fired, config = tmp_path / "fired", make_result().config
     store.put(make_result(1), {})
@@ -193,6 +195,7 @@ def spawn(code: str, *args: object, **options) -> subprocess.Popen[str]:
     return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path}, **pipes, **options)
 
 
+@pytest.mark.faults
 def test_processes_and_threads_write_one_cache(store):
     writers = [spawn(WRITER, store.path, start, start + 20) for start in (0, 20)]
     threads = [

@@ -15,6 +15,8 @@ from lab.results import RunResult
 from lab.store import Store, StoreError
 from lab.store.notices import KEPT, MAX_BYTES, Notices
 
+pytestmark = pytest.mark.faults
+
 KEYS = [make_result(seed).config.key for seed in range(4)]
 
 

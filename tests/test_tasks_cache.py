@@ -42,6 +42,7 @@ def test_another_identity_is_another_table():
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "gone", "manifest"])
+@pytest.mark.faults
 def test_a_damaged_table_is_made_again(folder, damage):
     calls = []
     cached_arrays("t", {}, counting(calls))
@@ -73,6 +74,7 @@ def test_what_fails_leaves_nothing_and_the_next_call_succeeds(folder):
     assert calls == [1]
 
 
+@pytest.mark.faults
 def test_leftovers_of_a_killed_process_are_removed(folder):
     calls = []
     cached_arrays("t", {}, counting(calls))
@@ -84,6 +86,7 @@ def test_leftovers_of_a_killed_process_are_removed(folder):
     assert not leftover.exists()
 
 
+@pytest.mark.faults
 def test_a_pickled_array_is_never_unpickled(folder):
     cached_arrays("t", {}, counting([]))
     (path,) = folder.glob("tables/t-*/numbers.npy")
@@ -98,6 +101,7 @@ def test_a_pickled_array_is_never_unpickled(folder):
     assert calls == [1]
 
 
+@pytest.mark.faults
 def test_a_folder_that_cannot_be_written_is_named(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("LAB_DATA", str(tmp_path / "file"))

@@ -9,11 +9,16 @@ import numpy as np
 import pytest
 import torch
 
+import lab.pack
 from lab.batches import DeviceSplit, batch_order
 from lab.config import RunConfig
+from lab.placement import arm_first
 from lab.positions import Position
+from lab.results import RunResult
+from lab.snapshots import snapshot
+from lab.steps import learning_rate
 from lab.tasks import TASKS, Split, get_task
-from lab.training import TrainingError, accuracy, learning_rate, train_pack
+from lab.training import TrainingError, accuracy, train_pack
 
 SMALL = {"width": 8, "ffn": 16, "batch": 8, "steps": 6, "eval_every": 3}
 
@@ -201,25 +206,79 @@ def test_a_run_that_diverges_says_so_and_spares_its_neighbours(monkeypatch):
     assert neighbour.result.curve == sound.result.curve
 
 
+def states_of(monkeypatch, arms, **more):
+    """The outcomes of a pack, and what its parameters and its optimiser's state were at the end, ``(arms, …)`` each."""
+    packs = []
+    sound = lab.pack.Pack.train
+    monkeypatch.setattr(lab.pack.Pack, "train", lambda pack: packs.append(pack) or sound(pack))
+    runs = train_pack(arms, device="cpu", **more)
+    monkeypatch.undo()
+    kept = snapshot(packs[0].model, packs[0].optimiser)
+    return runs, {name: arm_first(value) for name, value in kept.items() if value.ndim and "dropout" not in name}
+
+
+LEARNABLE = {
+    **SMALL,
+    "position": Position.AFTER_FFN,
+    "learnable": True,
+    "strides": (1, 2),
+    "alpha": 0.2,
+    "dropout": 0.1,
+}
+
+
+@pytest.mark.parametrize("what", ["loss", "gradient"])
+def test_a_failing_run_leaves_every_number_of_its_neighbours_as_it_was(monkeypatch, what):
+    arms = [RunConfig(**LEARNABLE, seed=s) for s in range(3)]
+    _, sound = states_of(monkeypatch, arms)
+    if what == "loss":
+        _poison(monkeypatch, 1)
+    else:
+        clip = lab.pack.clip_each_arm
+
+        def poisoned(model, most):
+            for parameter in model.parameters():
+                arm_first(parameter.grad)[1] = torch.nan
+            clip(model, most)
+
+        monkeypatch.setattr(lab.pack, "clip_each_arm", poisoned)
+    runs, found = states_of(monkeypatch, arms)
+    assert [isinstance(run, TrainingError) for run in runs] == [False, True, False]
+    assert {name.split(".")[-1] for name in found} >= {"exp_avg", "exp_avg_sq", "decayed", "theta", "phi"}
+    for name, value in found.items():
+        assert value[1].isnan().all(), name
+        assert torch.equal(value[[0, 2]], sound[name][[0, 2]]), name
+
+
+def test_a_stopped_run_leaves_every_number_of_its_neighbours_as_it_was(monkeypatch):
+    arms = [RunConfig(**LEARNABLE, seed=s) for s in range(3)]
+    whole, sound = states_of(monkeypatch, arms)
+    asked = []
+    runs, found = states_of(
+        monkeypatch, arms, should_stop=lambda key: asked.append(key) or (key == arms[1].key and len(asked) > 6)
+    )
+    assert [run is None for run in runs] == [False, True, False]
+    for arm in (0, 2):
+        assert runs[arm].result.curve == whole[arm].result.curve
+        assert runs[arm].result.final == whole[arm].result.final
+        assert all(torch.equal(found[name][arm], sound[name][arm]) for name in found)
+
+
 @pytest.mark.parametrize("what", ["weights", "profile", "curve"])
 def test_a_model_that_is_not_finite_after_the_last_step_is_a_failure(monkeypatch, what):
-    import lab.training
-
     arms = [RunConfig(**{**SMALL, "seed": s}) for s in (0, 1)]
     if what == "weights":
-        monkeypatch.setattr(
-            lab.training, "learning_rate", lambda config, step: np.inf if step == config.steps else 1e-3
-        )
+        monkeypatch.setattr(lab.pack, "learning_rate", lambda config, step: np.inf if step == config.steps else 1e-3)
     elif what == "profile":
-        sound = lab.training.depth_profile
+        sound = lab.pack.depth_profile
 
         def beyond(*arguments):
             first, second = sound(*arguments)
             return [replace(first, energy=(np.inf,) * 3), second]
 
-        monkeypatch.setattr(lab.training, "depth_profile", beyond)
+        monkeypatch.setattr(lab.pack, "depth_profile", beyond)
     else:
-        monkeypatch.setattr(lab.training, "accuracy", lambda *_: [np.nan, 0.5])
+        monkeypatch.setattr(lab.pack, "accuracy", lambda *_: [np.nan, 0.5])
     failed, neighbour = train_pack(arms, device="cpu")
     assert isinstance(failed, TrainingError)
     assert "learning rate" in str(failed)
@@ -237,15 +296,13 @@ def test_the_digest_of_the_readers_own_files_is_part_of_the_provenance(monkeypat
 
 def _poison(monkeypatch, arm):
     """Make one arm's loss NaN, as a diverging run's would be."""
-    import lab.training
-
-    sound = lab.training.per_arm_loss
+    sound = lab.pack.per_arm_loss
 
     def broken(logits, labels):
         losses = sound(logits, labels)
         return losses * torch.where(torch.arange(len(losses)) == arm, torch.nan, 1.0)
 
-    monkeypatch.setattr(lab.training, "per_arm_loss", broken)
+    monkeypatch.setattr(lab.pack, "per_arm_loss", broken)
 
 
 def test_the_learning_rate_warms_up_and_decays_to_a_tenth():
@@ -270,6 +327,10 @@ def test_accuracy_is_the_share_of_right_answers_over_the_whole_split():
     assert accuracy(model, split) == [pytest.approx(expected, abs=2e-3)]
 
 
-def test_bfloat16_trains():
-    run = one(precision="bfloat16", steps=30, eval_every=15).result
+def test_bfloat16_trains_and_says_so():
+    run, exact = (one(precision=p, steps=30, eval_every=15).result for p in ("bfloat16", "float32"))
     assert run.curve[-1].loss < run.curve[0].loss
+    assert run.curve[-1].loss == pytest.approx(exact.curve[-1].loss, rel=0.05)
+    assert run.curve != exact.curve
+    assert RunResult.from_json(run.to_json()).config.precision == run.row()["precision"] == "bfloat16"
+    assert run.config.key != exact.config.key

@@ -20,6 +20,7 @@ from lab.store import Store
 from lab.store.starter import Starter, starter_path, write_starter
 
 ROOT = Path(__file__).parents[2]
+TEMPLATE = ROOT / "docs" / "findings.template.md"
 
 
 @app.command()
@@ -80,3 +81,24 @@ def verify(
         print(f"{PROGRAM} verify --sample {sample} --seed {draw}", file=sys.stderr)
         if wrong:
             raise LabError(f"{wrong} of the runs trained again differ by more than the tolerance.")
+
+
+@app.command()
+def findings(
+    out: Annotated[Path, typer.Option(help="The page to write; its figures go into findings/ beside it.")] = ROOT
+    / "docs"
+    / "findings.md",
+) -> None:
+    """Write down what the starter study found: its numbers in the words of docs/findings.template.md, with figures."""
+    from lab.findings import write  # the figures' libraries take a second that no other command needs
+
+    with spoken_errors():
+        shipped = Starter(starter_path())
+        results = {result.config.key: result for result in shipped.results()}
+        if not results or shipped.manifest is None:
+            raise LabError(shipped.problem or "There is no starter study here; `git` has it under cache/starter.")
+        try:
+            drawn = write(out, TEMPLATE.read_text(encoding="utf-8"), results, shipped.manifest)
+        except OSError as error:
+            raise LabError(f"--out: {out} cannot be written ({error.strerror}).", "out") from None
+        print(f"{len(results)} runs, {drawn} figures, written to {out}")

@@ -92,6 +92,12 @@ def study(
     permuted: Annotated[bool, typer.Option("--permuted", help="Train the permuted control of every arm too.")] = False,
     matched: Matched = False,
     set_: Set = None,
+    until: Annotated[
+        float,
+        typer.Option(
+            min=0, help="Stop when every interval is ± so many points, from 5 seeds on; --seeds is then the most."
+        ),
+    ] = 0.0,
     out: Annotated[Path | None, typer.Option(help="Write a row per run to this CSV file.")] = None,
 ) -> None:
     """Train the baseline and all seven positions at several seeds, and print what the differences say."""
@@ -101,7 +107,7 @@ def study(
         positions = _positions(position) if position else tuple(Position)
         asked = Study(base, positions, tuple(alpha or [0.25]), tuple(seed or range(seeds)), permuted, matched)
         print(f"study {asked.key}: {study_command(asked)}", file=sys.stderr)
-        results = train(Store(), asked.configs())
+        results = train(Store(), asked.configs(), until / 100)
         if out:
             _write_csv(out, results.values())
         for arm in arms(results.values()):
@@ -175,23 +181,25 @@ def _fields(pairs: Sequence[str] | None) -> dict[str, Any]:
     return fields
 
 
-def train(store: Store, configs: Sequence[RunConfig]) -> dict[str, RunResult]:
+def train(store: Store, configs: Sequence[RunConfig], until: float = 0.0) -> dict[str, RunResult]:
     """Ask the engine for what the store lacks, wait with progress on stderr, and return the results by key.
 
+    With ``until``, only as many seeds as it takes for every interval to have that half-width.
     Interrupting takes the request back: what nobody else wants stops, what is done is kept.
     """
     keys = [config.key for config in configs]
     results = store.get_many(keys)
     if len(results) < len(keys):
         engine = Engine(store)
-        with _stopping(engine, engine.request(configs, label="command line")):
+        request = engine.request(configs, label="command line", until=until)
+        with _stopping(engine, request):
             _wait(engine, configs)
         results = store.get_many(keys)
     failures = store.failures(keys)
     for config in configs:
         if config.key in failures:
             raise LabError(f"{config.label}, seed {config.seed}, failed: {failures[config.key]}")
-        if config.key not in results:
+        if config.key not in results and not until:
             raise LabError(f"{config.label}, seed {config.seed}, was stopped; what is done is kept.")
     return results
 

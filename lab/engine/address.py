@@ -1,8 +1,8 @@
 """Where the work is done: the embedded cluster, or the scheduler that ``LAB_SCHEDULER`` names.
 
-Its workers need the lab installed, and no folder in common with this machine. What they do need on their own is the
-data of tasks that are not generated: ``python -m lab fetch text`` there, the files of ``own/`` in the data folder for
-tasks named ``own:``, the release's files; a run whose data is missing fails with a sentence that says so.
+Its workers need the lab installed, and no folder in common with this machine. What they do need on their own is fetched
+data (``python -m lab fetch text`` there) and the release's files; a run whose data is missing fails with a sentence that
+says so. The reader's own data is sent to them.
 """
 
 from __future__ import annotations

@@ -21,8 +21,9 @@ def cause_elsewhere(error: BaseException, worker: str) -> str:
     if not isinstance(error, TaskError):
         return cause(error)
     return (
-        f"On the machine of {f'the worker {worker}' if worker else 'the worker'}: {first_line(error)} Workers of LAB_SCHEDULER "
-        "load data from their own machine; put what is missing there too, where LAB_DATA, LAB_LRA_DIR or LAB_CIFAR_DIR leads there."
+        f"On the machine of {f'the worker {worker}' if worker else 'the worker'}: {first_line(error)} Workers of LAB_SCHEDULER load "
+        "fetched data and release files from their own machine, where LAB_DATA, LAB_LRA_DIR or LAB_CIFAR_DIR leads there; "
+        "your own data is sent to them."
     )
 
 

@@ -12,9 +12,10 @@ from typing import Literal
 
 from lab.config import RunConfig
 from lab.engine.address import scheduler_from_environment
-from lab.engine.dispatch import Asked, fair_order
+from lab.engine.estimate import seconds_left
 from lab.engine.launch import launch
-from lab.engine.live import Live, read_live
+from lab.engine.live import STARTING, Live, read_live
+from lab.engine.overview import Overview, Queue, overview, read_queue, times_left
 from lab.engine.presence import engine_alive, show_up
 from lab.errors import LabError
 from lab.results import CurvePoint
@@ -23,9 +24,6 @@ from lab.study import Study
 
 ALIVE_SECONDS = 0.5
 """How long an answer to "is the engine alive?" is good for."""
-
-LATELY = 20
-"""Of how many stopped requests the runs are told apart from unknown ones."""
 
 Kind = Literal["done", "running", "queued", "failed", "stopped", "unknown"]
 
@@ -61,7 +59,10 @@ class WorkerState:
 
 @dataclass(frozen=True)
 class EngineStatus:
-    """The engine at a glance. ``message`` is empty, or a sentence about what is wrong or under way."""
+    """The engine at a glance. ``message`` is empty, or a sentence about what is wrong or under way.
+
+    ``since`` says when there began to be a message, in seconds since 1970, if it is the engine's own.
+    """
 
     alive: bool
     message: str
@@ -70,6 +71,7 @@ class EngineStatus:
     workers: tuple[WorkerState, ...]
     running: int
     queued: int
+    since: float | None = None
 
 
 class Engine:
@@ -86,17 +88,20 @@ class Engine:
         self._process: subprocess.Popen[bytes] | None = None
         self._started: list[float] = []
         self._alive = (float("-inf"), False)
-        self._queued: tuple[object, tuple[dict[str, int], set[str]]] = (None, ({}, set()))
+        self._queued: tuple[object, Queue] | None = None
         with contextlib.suppress(OSError):  # a cache that is only read
             show_up(self.store.path)
 
     # asking
 
-    def request(self, wanted: Study | Iterable[RunConfig], label: str = "", *, weights: bool = False) -> str:
+    def request(
+        self, wanted: Study | Iterable[RunConfig], label: str = "", *, weights: bool = False, until: float = 0.0
+    ) -> str:
         """Ask for runs and return at once; the request's id, with which its owner can stop it.
 
         The request is on disk before anything runs. A run that somebody else wants too is trained once. Earlier
-        failures of these runs are forgotten. With ``weights``, runs of which only the starter study has a result are trained too. Raises
+        failures of these runs are forgotten. With ``weights``, runs of which only the starter study has a result are trained too; with
+        ``until`` above 0 the request ends as soon as every interval has that half-width, as a share of 1. Raises
         :class:`LabError` where the cache cannot be written or ``LAB_SCHEDULER`` is refused.
         """
         configs = wanted.configs() if isinstance(wanted, Study) else tuple(dict.fromkeys(wanted))
@@ -104,7 +109,7 @@ class Engine:
         if weights:
             self.store.train_anew(config.key for config in configs)
         missing = len(self.store.done(config.key for config in configs)) < len(configs)
-        request_id = self.store.requests.add(configs, label, "open" if missing else "done")
+        request_id = self.store.requests.add(configs, label, "open" if missing else "done", until)
         if missing:
             self.start()
         return request_id
@@ -166,8 +171,8 @@ class Engine:
         if not rest:
             return {key: RunState("done") for key in keys}
         failures, live = self.store.failures(rest), self._live()
-        requests = self.store.requests.all()
-        places, stopped = self._queue(requests, live)
+        queue = self._queue(live)
+        places = queue.places
         if any(key in places for key in rest) and not self._is_alive():
             self.resume()
 
@@ -181,14 +186,14 @@ class Engine:
                 return RunState("running", run.step, run.steps, run.seconds, tuple(run.points))
             if key in places:
                 return RunState("queued", place=places[key])
-            return RunState("stopped" if key in stopped else "unknown")
+            return RunState("stopped" if key in queue.stopped else "unknown")
 
         return {key: state(key) for key in keys}
 
     def status(self) -> EngineStatus:
         """What the engine does, or why it does not."""
         live = self._live()
-        places, _ = self._queue(self.store.requests.all(), live)
+        queue = self._queue(live)
         workers = tuple(
             WorkerState(
                 worker.name,
@@ -201,7 +206,25 @@ class Engine:
         )
         alive = self._is_alive()
         device = ", ".join(sorted({worker.device for worker in live.workers if worker.device}))
-        return EngineStatus(alive, self._message(live), device, live.slots, workers, len(live.running), len(places))
+        message = self._message(live)
+        since = live.since if live.since and message == live.message else None
+        return EngineStatus(alive, message, device, live.slots, workers, len(live.running), len(queue.waiting), since)
+
+    def overview(self) -> Overview:
+        """The open requests in the order of their turns, what waits, what failed lately. Starts nothing."""
+        live = self._live()
+        return overview(self.store, self._queue(live), live)
+
+    def seconds_left(self, keys: Iterable[str]) -> float | None:
+        """Seconds until these runs are done, with all that is started before them; None while nothing is known.
+
+        Runs that are done, failed or not asked for take no time.
+        """
+        live = self._live()
+        queue = self._queue(live)
+        return seconds_left(
+            [key for key in keys if key in queue.places or key in live.running], times_left(queue, live)
+        )
 
     def _message(self, live: Live) -> str:
         try:
@@ -209,9 +232,9 @@ class Engine:
         except LabError as error:
             return str(error)
         if self._is_alive():
-            return live.message if live.pid else "The engine is starting."
+            return live.message if live.pid else STARTING
         if self._process is not None and self._process.poll() is None:
-            return "The engine is starting."
+            return STARTING
         if self._process is not None and self._process.returncode:
             return f"The engine stopped unexpectedly; {self.store.path / 'engine.log'} says why."
         return ""
@@ -219,16 +242,10 @@ class Engine:
     def _live(self) -> Live:
         return read_live(self._live_path) if self._is_alive() else Live()
 
-    def _queue(self, requests: Sequence[Request], live: Live) -> tuple[dict[str, int], set[str]]:
-        """The place in the queue of each waiting run, from 1; and the runs that were stopped lately."""
-        mark = (self.store.version(), tuple(live.running), tuple(live.turns.items()))
-        if self._queued[0] == mark:
-            return self._queued[1]
-        asked = [Asked(r.id, self.store.requests.plan(r.id)) for r in requests if r.state == "open"]
-        keys = list(dict.fromkeys(run.key for request in asked for run in request.runs))
-        taken = self.store.done(keys) | set(self.store.failures(keys)) | set(live.running)
-        places = {run.key: place for place, (_, run) in enumerate(fair_order(asked, taken, live.turns), 1)}
-        lately = [r.id for r in requests if r.state == "stopped"][-LATELY:]
-        stopped = {run.key for request_id in lately for run in self.store.requests.plan(request_id)}
-        self._queued = (mark, (places, stopped))
-        return places, stopped
+    def _queue(self, live: Live) -> Queue:
+        """What is asked for and waits; read anew only where something has changed."""
+        mark = (self.store.version(), tuple(live.running), tuple(live.turns.items()), tuple(live.next))
+        queued = self._queued
+        if queued is None or queued[0] != mark:
+            queued = self._queued = (mark, read_queue(self.store, live))
+        return queued[1]

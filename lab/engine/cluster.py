@@ -23,11 +23,14 @@ from lab.engine import worker
 from lab.engine.address import Scheduler
 from lab.engine.launch import KEEP_MEMORY, ONE_THREAD
 from lab.engine.live import Worker
+from lab.tasks.own_task import read_own
 
 DEATHS = 3
 """How many workers may die under a run before it counts as failed."""
 
 GPU_PACK = 24
+MOST_SENT = 4
+"""Of how many of the reader's own tasks the cluster keeps the bytes; what packs that are under way need stays in any case."""
 
 dask.config.set(
     {
@@ -50,10 +53,11 @@ class Cluster:
     Raises OSError, RuntimeError or CancelledError while a scheduler is away or does not answer. Where workers declare a ``GPU`` resource,
     only those are used, one pack a GPU.
 
-    Configs, results and weights travel through the scheduler; no folder is shared. Data does not travel: generated
-    tasks make it where they run, fetched data, the reader's own (``own:``) and release files are read on the worker's
-    machine, from the folders that ``LAB_DATA``, ``LAB_LRA_DIR`` and ``LAB_CIFAR_DIR`` name there. The embedded
-    cluster's workers have the engine's environment, so they find what it finds.
+    Configs, results and weights travel through the scheduler; no folder is shared. Generated tasks make their data where
+    they run. The reader's own (``own:``) is sent as the bytes of its file, once to each worker that trains on it, which
+    verifies it and keeps it in its own data folder. Fetched data and release files are read on the worker's machine, from
+    the folders that ``LAB_DATA``, ``LAB_LRA_DIR`` and ``LAB_CIFAR_DIR`` name there. The embedded cluster's workers have
+    the engine's environment, so they find what it finds.
     """
 
     def __init__(self, scheduler: Scheduler | None, scratch: Path, on_event: Callable[[dict[str, Any]], None]) -> None:
@@ -62,6 +66,7 @@ class Cluster:
         self._local: LocalCluster | None = None
         self._errands = ThreadPoolExecutor(4, thread_name_prefix="errand")
         self._looking: Future[None] | None = None
+        self._sent: dict[str, Any] = {}  # own tasks whose bytes the cluster holds, the latest last: a Dask future each
         self.workers: list[Worker] = []
         self._gpus = False
 
@@ -122,6 +127,7 @@ class Cluster:
             worker.train,
             [config.json for config in configs],
             attempt,
+            self._own_data(configs[0].task) if self.elsewhere else None,  # a pack has one task
             key=f"train-{attempt}",
             pure=False,
             resources={"GPU": 1} if self._gpus else None,
@@ -139,7 +145,25 @@ class Cluster:
                 with contextlib.suppress(Exception, asyncio.CancelledError):
                     thing.close(timeout=3)
         self._client = self._local = None
+        self._sent.clear()
         self.workers = []
+
+    def _own_data(self, name: str) -> Any:
+        """A Dask future of the file of one of the reader's own tasks; None for other tasks, or where it is not on this machine.
+
+        Dask hands it from worker to worker as they come to need it. A worker that dies may take the only copy with it:
+        the packs that needed it are then lost as well, and handed out again with a new one.
+        """
+        sent = self._sent.pop(name, None)
+        if sent is None or sent.status != "finished":
+            data = read_own(name)
+            assert self._client is not None
+            sent = None if data is None else self._client.scatter(data, hash=False)
+        if sent is not None:
+            self._sent[name] = sent
+            for old in list(self._sent)[:-MOST_SENT]:
+                del self._sent[old]
+        return sent
 
     def _look(self) -> None:
         client = self._client

@@ -2,29 +2,61 @@
 
 from __future__ import annotations
 
-import math
+import heapq
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
-from lab.engine.client import RunState
+from lab.config import RunConfig
+from lab.engine.dispatch import take_packs
 
 
-def seconds_left(states: Mapping[str, RunState], finished: Iterable[float], slots: int) -> float | None:
-    """Seconds until all of these runs are done; None while nothing has been measured yet.
+def typical_seconds(measured: Iterable[tuple[RunConfig, float]]) -> dict[Hashable, float]:
+    """The median time of each kind of run, by :meth:`RunConfig.pack_key`: runs that differ in arm and seed alone cost the same."""
+    seconds: dict[Hashable, list[float]] = {}
+    for config, took in measured:
+        seconds.setdefault(config.pack_key(), []).append(took)
+    return {kind: statistics.median(times) for kind, times in seconds.items()}
 
-    ``finished`` are the wall times of like runs. What waits ahead in the queue is counted at the typical time of ours, and the work is
-    shared by ``slots`` workers; never less than the longest run that is under way.
+
+def finish_times(
+    running: Sequence[Mapping[RunConfig, float | None]],
+    waiting: Sequence[RunConfig],
+    typical: Mapping[Hashable, float],
+    slots: int,
+    pack: int = 1,
+) -> dict[str, float]:
+    """In how many seconds each run will be done, by key, if every run takes as long as others of its kind have.
+
+    ``running`` holds the seconds left of what each busy slot trains, None for a run that has not made a step; ``waiting`` the other runs in
+    the order in which they will be started, whoever asked for them: each slot that becomes free takes the next up to ``pack`` of them.
+    A run of a kind that nothing is known of yet takes its place in the queue, at the mean of the known kinds, and gets no time itself.
     """
-    running = [state for state in states.values() if state.kind == "running"]
-    left = [state.seconds_left for state in running if state.seconds_left is not None]
-    whole = list(finished) or [s.seconds / s.step * s.steps for s in running if s.step]
-    if not whole:
-        return None
-    typical = statistics.median(whole)
-    # A run that has not made a step yet is as good as whole.
-    left += [typical] * (len(running) - len(left))
-    ahead = max((state.place for state in states.values() if state.place), default=0)
-    return max([math.fsum([*left, typical * ahead]) / max(1, slots), *left])
+    if not typical or slots < 1:
+        return {}
+    guess = statistics.fmean(typical.values())
+    times: dict[str, float] = {}
+
+    def occupy(start: float, left: Mapping[RunConfig, float | None]) -> float:
+        """When a slot is free again that trains these runs from ``start`` on."""
+        end = start
+        for config, seconds in left.items():
+            known = typical.get(config.pack_key()) if seconds is None else seconds
+            if known is not None:
+                times[config.key] = start + known
+            end = max(end, start + (guess if known is None else known))
+        return end
+
+    free = [occupy(0.0, left) for left in running]
+    free += [0.0] * (slots - len(free))
+    heapq.heapify(free)
+    for runs in take_packs((("", config) for config in waiting), len(waiting), pack):
+        heapq.heapreplace(free, occupy(free[0], dict.fromkeys(config for _, config in runs)))
+    return times
+
+
+def seconds_left(keys: Collection[str], times: Mapping[str, float]) -> float | None:
+    """Seconds until the last of these unfinished runs is done; None while one is of a kind that nothing is known of."""
+    return max((times[key] for key in keys), default=0.0) if all(key in times for key in keys) else None
 
 
 def in_words(seconds: float) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from lab.results import CurvePoint
 from lab.store import UNREADABLE
+
+STARTING = "The engine is starting."
 
 
 @dataclass
@@ -21,6 +23,16 @@ class Running:
     seconds: float = 0.0
     points: list[CurvePoint] = field(default_factory=list)
     worker: str = ""
+
+    @property
+    def whole(self) -> float | None:
+        """Seconds that all of it will have taken, once it has made a step."""
+        return self.seconds / self.step * self.steps if self.step else None
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds left, once it has made a step."""
+        return None if self.whole is None else self.whole - self.seconds
 
 
 @dataclass
@@ -37,7 +49,12 @@ class Worker:
 
 @dataclass
 class Live:
-    """The whole record. ``turns`` is how many runs each open request has had, for the places in the queue."""
+    """The whole record.
+
+    ``turns`` is how many runs each open request has had, for the places in the queue; ``pack`` how many runs a slot trains
+    at a time; ``next`` the runs that workers have been given and have yet to begin; ``since`` when there began to be a
+    ``message``, in seconds since 1970.
+    """
 
     pid: int = 0
     message: str = ""
@@ -45,14 +62,22 @@ class Live:
     workers: list[Worker] = field(default_factory=list)
     turns: dict[str, int] = field(default_factory=dict)
     running: dict[str, Running] = field(default_factory=dict)
+    pack: int = 1
+    next: list[str] = field(default_factory=list)
+    since: float = 0.0
 
 
 def write_live(path: Path, live: Live) -> None:
-    """Replace the file; a full disk is no reason to stop working."""
+    """Replace the file. On a full disk the message at least is told, in the room that the last record took."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with contextlib.suppress(OSError):
+    try:
         temporary.write_text(json.dumps(asdict(live)), encoding="utf-8")
         temporary.replace(path)
+    except OSError:
+        short = replace(live, workers=[], turns={}, running={})
+        with contextlib.suppress(OSError), path.open("r+", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(short)))
+            file.truncate()
 
 
 def read_live(path: Path) -> Live:

@@ -11,7 +11,7 @@ import queue
 import shutil
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,8 +24,9 @@ from lab.engine.address import scheduler_from_environment
 from lab.engine.causes import cause, cause_elsewhere, first_line
 from lab.engine.dispatch import Asked, fair_order, take_packs
 from lab.engine.launch import cap_log
-from lab.engine.live import Live, Running, write_live
+from lab.engine.live import STARTING, Live, Running, write_live
 from lab.engine.presence import anyone_there, engine_lock
+from lab.engine.width import complete_seeds, reached
 from lab.results import CurvePoint, RunResult
 from lab.store import UNREADABLE, Store, StoreError
 
@@ -82,10 +83,12 @@ class EngineProcess:
         self.settled: set[str] = set()
         self.turns: dict[str, int] = {}
         self.solo: set[str] = set()
+        self.widths: dict[str, int] = {}  # at how many seeds a request's intervals were last looked at
         self.unsaved: list[tuple[RunResult, Mapping[str, NDArray[Any]]] | tuple[str, str]] = []
         self.known: dict[str, dict[str, Any]] = {}  # what workers have told of themselves, by address
         self.version: tuple[int, ...] = ()
         self.message = self.trouble = ""  # about the cluster; about the store
+        self.since = 0.0  # when one of them began
         self.ending = False
         self.number = itertools.count(1)
         self.grace = float(os.environ.get("LAB_ENGINE_GRACE", "15"))
@@ -263,6 +266,7 @@ class EngineProcess:
             first, second = self.unsaved[0]
             if isinstance(first, RunResult):
                 self.store.put(first, second)  # type: ignore[arg-type]
+                log.info("Stored %s", first.config.key)
                 self.settled.add(first.config.key)
             else:
                 self.store.fail(first, str(second))
@@ -277,11 +281,13 @@ class EngineProcess:
         unsaved = {first.config.key if isinstance(first, RunResult) else first for first, _ in self.unsaved}
         requests = [request for request in self.store.requests.all() if request.state == "open"]
         asked = [Asked(request.id, self.store.requests.plan(request.id)) for request in requests]
+        untils = {request.id: request.until for request in requests}
         keys = list({run.key for request in asked for run in request.runs})
         self.settled = self.store.done(keys) | set(self.store.failures(keys)) | unsaved
         for request in asked:
             if all(run.key in self.settled and run.key not in unsaved for run in request.runs):
                 self.store.requests.close(request.id, "done")
+        asked = [request for request in asked if not self.narrow_enough(request, untils.get(request.id, 0.0), unsaved)]
         self.asked = [request for request in asked if any(run.key not in self.settled for run in request.runs)]
         turns = {request.id: self.turns[request.id] for request in self.asked if request.id in self.turns}
         level = min(
@@ -291,6 +297,20 @@ class EngineProcess:
         self.solo &= set(keys)
         self.version = version
 
+    def narrow_enough(self, request: Asked, until: float, unsaved: Collection[str]) -> bool:
+        """Close a request whose intervals are as narrow as was asked for; looked at once for each seed that becomes complete."""
+        if not until:
+            return False
+        seeds = complete_seeds(request.runs, self.settled - set(unsaved))
+        if self.widths.get(request.id) == len(seeds):
+            return False
+        self.widths[request.id] = len(seeds)
+        if not reached(self.store, request.runs, seeds, until):
+            return False
+        log.info("Request %s ends at %d seeds: its intervals are narrow enough", request.id, len(seeds))
+        self.store.requests.close(request.id, "done")
+        return True
+
     def publish(self) -> None:
         """Tell the clients how things are."""
         running = {key: run for attempt in self.attempts.values() for key, run in attempt.progress.items()}
@@ -298,7 +318,10 @@ class EngineProcess:
         # A worker that has just been started may tell of itself before the list of workers names it.
         there = {w.address for w in workers} | {run.worker for run in running.values()}
         self.known = {address: told for address, told in self.known.items() if address in there}
-        live = Live(os.getpid(), self.trouble or self.message, self.cluster.slots, workers, self.turns, running)
+        given = [config.key for attempt in self.attempts.values() if not attempt.progress for config in attempt.configs]
+        message, slots, pack = self.trouble or self.message, self.cluster.slots, self.cluster.pack_size
+        self.since = (self.since or time.time()) if message else 0.0
+        live = Live(os.getpid(), message, slots, workers, self.turns, running, pack, given, self.since)
         write_live(self.store.path / "live.json", live)
 
 
@@ -311,7 +334,7 @@ def main() -> None:
         lock.acquire(timeout=1)  # those who ask whether there is an engine hold it for a moment
     except Timeout:
         return
-    write_live(store.path / "live.json", Live(os.getpid(), "The engine is starting."))
+    write_live(store.path / "live.json", Live(os.getpid(), STARTING))
     process = EngineProcess(store)
     logging.getLogger("distributed").setLevel(logging.WARNING)  # which its import has set
 

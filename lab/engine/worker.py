@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from lab.config import RunConfig
 from lab.engine.causes import cause
 from lab.results import Progress
+from lab.store import default_path
+from lab.tasks.own_task import receive_own
 
 TOPIC = "lab-progress"
 
@@ -29,12 +31,14 @@ def stop(attempt: str, keys: Sequence[str]) -> None:
         del _stopping[old]
 
 
-def train(config_jsons: Sequence[str], attempt: str) -> list[Outcome]:
-    """Train a pack: what became of each run."""
+def train(config_jsons: Sequence[str], attempt: str, data: bytes | None = None) -> list[Outcome]:
+    """Train a pack: what became of each run. ``data`` is the file of the reader's own task that it trains on, where it was sent along."""
     configs = [RunConfig.from_json(text) for text in config_jsons]
     keys = [config.key for config in configs]
     if all((attempt, key) in _stopping for key in keys):
         return [None] * len(configs)
+    if data is not None:
+        receive_own(configs[0].task, data)
 
     from lab.training import Trained, default_device, train_pack
 
@@ -65,7 +69,11 @@ def train(config_jsons: Sequence[str], attempt: str) -> list[Outcome]:
         }
     )
     trained = train_pack(
-        configs, device=device, on_progress=on_progress, should_stop=lambda key: (attempt, key) in _stopping
+        configs,
+        device=device,
+        on_progress=on_progress,
+        should_stop=lambda key: (attempt, key) in _stopping,
+        checkpoints=default_path() / "checkpoints",
     )
     outcomes: list[Outcome] = []
     for run in trained:

@@ -9,6 +9,7 @@ The folder is ``LAB_CACHE``, or ``cache/`` beside the package; mode 0700.
 ``aside/``                             what could not be read, kept, and ``notices.txt``, one sentence each
 ``engine.lock``, ``engine.log``        held and written by the engine process
 ``live.json``, ``clients/``            what the engine says of itself; who is there to want its work
+``checkpoints/``                       where long runs stand, so that they go on; see :mod:`lab.checkpoints`
 =====================================  ==================================================================
 
 Under it lies the starter study that ships with the lab (``LAB_STARTER``), read only: see :mod:`lab.store.starter`.

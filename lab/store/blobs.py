@@ -6,7 +6,6 @@ import contextlib
 import errno
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from lab.files import write_whole
 from lab.store.notices import Notices
 
 Arrays = dict[str, NDArray[Any]]
@@ -38,17 +38,7 @@ class Blobs:
         with contextlib.suppress(OSError):
             if path.read_bytes() == data:  # a damaged file is written anew
                 return name
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary = path.with_name(f".{name}.{os.getpid()}.{os.urandom(4).hex()}")
-        try:
-            with temporary.open("xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        write_whole(path, data)
         return name
 
     def get(self, name: str) -> Arrays | None:

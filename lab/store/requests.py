@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
@@ -23,13 +23,17 @@ RequestState = Literal["open", "done", "stopped"]
 
 @dataclass(frozen=True)
 class Request:
-    """One press of Train: some runs, in the order they are wanted. ``id`` sorts by the order of asking."""
+    """One press of Train: some runs, in the order they are wanted. ``id`` sorts by the order of asking.
+
+    ``until`` above 0 is the half-width at which the request ends though runs are left: see :mod:`lab.engine.width`.
+    """
 
     id: str
     state: RequestState
     label: str
     created: float
     runs: int
+    until: float = 0.0
 
 
 class Requests:
@@ -39,7 +43,7 @@ class Requests:
         self._database = database
         self._plan = lru_cache(maxsize=256)(self._read_plan)
 
-    def add(self, configs: Sequence[RunConfig], label: str, state: RequestState = "open") -> str:
+    def add(self, configs: Sequence[RunConfig], label: str, state: RequestState = "open", until: float = 0.0) -> str:
         """Store a request, and forget earlier failures of its runs; its id."""
         plan = "[" + ",".join(config.json for config in configs) + "]"
 
@@ -47,7 +51,7 @@ class Requests:
             # A number, not the time: the order holds though the clock may jump.
             last = cache._sql("SELECT MAX(key) FROM Cache WHERE key >= 'request/' AND key < 'request0'").fetchone()[0]
             number = int(last[8:16]) + 1 if last and last[8:16].isdecimal() else 1
-            request = Request(f"{number:08d}-{os.urandom(4).hex()}", state, label, time.time(), len(configs))
+            request = Request(f"{number:08d}-{os.urandom(4).hex()}", state, label, time.time(), len(configs), until)
             cache.set(f"plan/{request.id}", plan)
             cache.set(f"request/{request.id}", _json(request))
             for config in configs:
@@ -64,7 +68,7 @@ class Requests:
         def action(cache: Cache) -> None:
             request = _parse(cache.get(f"request/{request_id}"))
             if request is not None and request.state == "open":
-                changed = Request(request.id, state, request.label, request.created, request.runs)
+                changed = replace(request, state=state)
                 cache.set(f"request/{request_id}", _json(changed))
             for gone in old:
                 cache.delete(f"request/{gone}")
@@ -104,6 +108,7 @@ def _parse(text: object) -> Request | None:
     try:
         request = Request(**json.loads(text))  # type: ignore[arg-type]
         fits = isinstance(request.id, str) and isinstance(request.label, str) and isinstance(request.runs, int)
+        fits &= isinstance(request.until, int | float)
         time.localtime(request.created)  # a number, and a time that can be shown
     except (OSError, *UNREADABLE):
         return None

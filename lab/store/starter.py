@@ -81,7 +81,10 @@ class Starter:
             data = (self.path / RUNS).read_bytes()
             if hashlib.sha256(data).hexdigest() != self.manifest.sha256:
                 raise ValueError(f"{RUNS} is not the one its manifest names")
-            text = lzma.LZMADecompressor().decompress(data, MOST_BYTES).decode()
+            unpacking = lzma.LZMADecompressor()
+            text = unpacking.decompress(data, MOST_BYTES).decode()
+            if not unpacking.eof:
+                raise ValueError(f"{RUNS} is cut short, or larger than {MOST_BYTES} bytes unpacked")
         except (OSError, lzma.LZMAError, *UNREADABLE) as error:
             self.problem = f"The starter study in {self.path} cannot be read: {error}"
             return {}

@@ -12,14 +12,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lab.files import write_whole
 from lab.tasks.base import TaskError
 from lab.tasks.npy_files import read_npy
 from lab.tasks.own_drafts import Draft, drafted_pair, drafted_table
@@ -172,25 +171,11 @@ def _write(arrays: dict[str, NDArray[Any]], meta: dict[str, Any], told: Report) 
     name = PREFIX + hashlib.sha256(data).hexdigest()[:16]
     path = own_path(name)
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _replace(path.with_suffix(".json"), json.dumps(asdict(told)).encode())
-        _replace(path, data)
+        write_whole(path.with_suffix(".json"), json.dumps(asdict(told)).encode())
+        write_whole(path, data)
     except OSError as error:
         raise TaskError(
             f"{path.parent} cannot be written ({error.strerror or error}); make room, or set LAB_DATA."
         ) from None
     load_own.cache_clear()
     return name
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Write a file so that it is there whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
-    try:
-        with temporary.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lab.files import write_whole
 from lab.tasks import text_bytes
 from lab.tasks.base import Split, Task, TaskData, TaskError, TaskInfo
 from lab.tasks.cache import data_folder
@@ -56,6 +57,37 @@ def own_path(name: str) -> Path:
     if not re.fullmatch(PREFIX + "[0-9a-f]{16}", name):
         raise TaskError(f"task is {name[:60]!r}; a task of your own data is {PREFIX} and 16 hex digits.", "task")
     return data_folder() / "own" / f"{name.removeprefix(PREFIX)}.safetensors"
+
+
+def read_own(name: str) -> bytes | None:
+    """The file of a task, as it lies here, for a machine that lacks it; None for any other task, or without the file."""
+    if name.startswith(PREFIX):
+        with contextlib.suppress(OSError, TaskError):
+            return own_path(name).read_bytes()
+    return None
+
+
+def receive_own(name: str, data: bytes) -> None:
+    """Put the file of a task that another machine has sent into this machine's data folder, unless it is there already.
+
+    Only bytes whose sha256 begins as the name says are written; raises :class:`TaskError` for others, and where there is no room.
+    """
+    path = own_path(name)
+    with contextlib.suppress(OSError):
+        if _is_named_by(path.read_bytes(), path):
+            return
+    if not _is_named_by(data, path):
+        raise TaskError(f"The data that was sent for {name} is not what its name says; add its file again.", "task")
+    try:
+        write_whole(path, data)
+    except OSError as error:
+        raise TaskError(
+            f"{path.parent} cannot be written ({error.strerror or error}); make room, or set LAB_DATA."
+        ) from None
+
+
+def _is_named_by(data: bytes, path: Path) -> bool:
+    return hashlib.sha256(data).hexdigest()[:16] == path.stem
 
 
 class OwnTask(Task):
@@ -149,7 +181,7 @@ def load_own(file: str, size: str) -> TaskData:
     path = Path(file)
     try:
         data = path.read_bytes()
-        if hashlib.sha256(data).hexdigest()[:16] != path.stem:
+        if not _is_named_by(data, path):
             raise ValueError(path.stem)
         arrays = load(data)
         meta = _meta_of(data[8 : 8 + int.from_bytes(data[:8], "little")])

@@ -26,12 +26,10 @@ def store() -> Store:
 
 @st.cache_resource(show_spinner=False)
 def engine() -> Engine:
-    """This server's client of the engine. What was asked for before a crash goes on from here; nothing else starts it."""
+    """This server's client of the engine. Having one starts nothing; :func:`go_on` and asking for runs do."""
     from lab.engine import Engine
 
-    client = Engine(store())
-    client.resume()
-    return client
+    return Engine(store())
 
 
 @st.cache_resource(show_spinner=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
 from typing import TYPE_CHECKING, Literal
@@ -36,8 +36,11 @@ _CONFIG = {
 }
 
 
-def show(figure: Figure, key: str) -> None:
-    """Title, what the figure is based on, the chart with its alt text, and how to read it."""
+def show(figure: Figure, key: str, on_select: Callable[[], None] | None = None) -> None:
+    """Title, what the figure is based on, the chart with its alt text, and how to read it.
+
+    ``on_select`` is called when something is selected in an Altair chart.
+    """
     badge = f":{_COLOURS.get(figure.basis, 'green')}-badge[{figure.basis}]"
     with st.container(key=f"figure-{key}", gap="xsmall"):
         helpful = _HELP.get(figure.basis, "Several random draws, each shown.")
@@ -52,16 +55,20 @@ def show(figure: Figure, key: str) -> None:
                 width="stretch",
                 key=f"chart-{key}",
                 alt=f"{figure.title}; described in the text that follows.",
+                on_select=on_select or "ignore",
             )
             st.html(f'<p style="{_UNSEEN}">{escape(figure.alt)}</p>')
         st.caption(figure.guide)
 
 
 def panels(
-    widths: Sequence[float], least: int = 320, align: Literal["top", "center", "bottom"] = "top"
+    widths: Sequence[float], least: int = 320, align: Literal["top", "center", "bottom"] = "top", name: str = ""
 ) -> Sequence[DeltaGenerator]:
-    """Columns for figures, side by side where each has ``least`` pixels and below one another where it has not."""
-    key = f"panels-{least}"
+    """Columns for figures, side by side where each has ``least`` pixels and below one another where it has not.
+
+    ``name`` tells apart those of one page that have the same ``least``.
+    """
+    key = f"panels-{least}{name}"
     narrow = f".st-key-{key} [data-testid=stColumn]{{min-width:min(100%,{least}px)}}"
     st.html(f"<style>.st-key-{key} [data-testid=stHorizontalBlock]{{flex-wrap:wrap}}{narrow}</style>")
     with st.container(key=key):

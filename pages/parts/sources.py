@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import statistics
 from typing import Any
 
 import streamlit as st
 
 from lab import link, representations
 from lab.config import RunConfig
+from lab.engine import RunState
+from lab.engine.estimate import in_words
 from lab.positions import Position
 from lab.representations import Representations
 from lab.tasks import get_task
 from lab.uploads import MAX_BYTES, read_matrix
-from pages.parts import resources, shell, state
+from pages.parts import resources, shell, state, training
+from pages.parts.shown import plain
 
 
 def chosen() -> Representations | None:
@@ -66,19 +70,54 @@ def _of_task(source: str, second: Any, third: Any, values: dict[str, Any]) -> Re
 
 
 def not_trained(config: RunConfig) -> None:
-    """Say that a run is not there yet, and the way to train it."""
-    st.info(f"No trained run yet for {config.task}, {config.label}, seed {config.seed}, {config.steps} training steps.")
+    """Say that the weights of a run are not there yet, train it on request, and show the page again once they are."""
+    what = f"{config.task}, {config.label}, seed {config.seed}, {config.steps} training steps"
+    shipped = bool(resources.store().shipped([config.key]))
+    st.info(f"No trained run yet for {what}." + (_SHIPPED if shipped else ""))
     if reason := get_task(config.task).unavailable(config.size):
         st.caption(reason)
-    else:
-        shell.page_link(
-            "accuracy",
-            "Train it on the page Accuracy by position",
-            ":material/arrow_forward:",
-            task=config.task,
-            size=config.size,
-            steps=config.steps,
-        )
+        return
+    busy = _state(config).kind in training.UNDER_WAY
+
+    @st.fragment(run_every=1.0 if busy else None)
+    def train() -> None:
+        """The button, then how far the run is."""
+        run = _state(config)
+        if (run.kind in training.UNDER_WAY) != busy:
+            st.rerun()
+        if busy:
+            words = "Waiting for its turn" if run.kind == "queued" else f"Training: step {run.step} of {run.steps}"
+            st.progress(run.step / run.steps if run.steps else 0.0, text=words)
+        elif run.kind == "failed":
+            st.error(plain(run.cause), icon=":material/error:")
+        if not busy and st.button(_train_words(config), icon=":material/play_arrow:", key=f"train-{config.key}"):
+            resources.engine().request([config], label=config.key, weights=True)
+            st.rerun()
+
+    train()
+    shell.page_link(
+        "accuracy",
+        "Compare it with the other positions on the page Accuracy by position",
+        ":material/arrow_forward:",
+        task=config.task,
+        size=config.size,
+        steps=config.steps,
+    )
+
+
+_SHIPPED = " Its numbers come with the lab, its weights do not: training makes them again."
+
+
+def _state(config: RunConfig) -> RunState:
+    return resources.engine().runs([config.key])[config.key]
+
+
+def _train_words(config: RunConfig) -> str:
+    """What the button says: with the time that runs of this kind have taken, where some are known."""
+    arms = [config.with_(position=position, seed=seed) for position in Position for seed in (config.seed, *range(5))]
+    known = resources.store().get_many({config.key: None, **{arm.key: None for arm in arms}})
+    seconds = f" ({in_words(statistics.median(result.seconds for result in known.values()))})" if known else ""
+    return f"Train this run{seconds}"
 
 
 @st.cache_data(show_spinner="Initialising the model …", max_entries=16)

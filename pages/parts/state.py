@@ -51,6 +51,7 @@ def bound(name: str) -> dict[str, Any]:
 
 def values() -> dict[str, Any]:
     """Every value of the link as it stands in this run."""
+    _need_app()
     return dict(st.session_state[VALUES])
 
 
@@ -70,6 +71,12 @@ def show_problems() -> None:
         )
 
 
+def _need_app() -> None:
+    """Begin a run again that Streamlit began without app.py: the first of a server, beside the one that told it (:mod:`pages.parts`)."""
+    if VALUES not in st.session_state:
+        st.rerun()
+
+
 def _went_back() -> bool:
     """Whether the browser's Back or Forward caused this run."""
     context = get_script_run_ctx()
@@ -78,6 +85,7 @@ def _went_back() -> bool:
 
 def current() -> dict[str, Any]:
     """The values with what the controls drawn so far in this run made of them."""
+    _need_app()
     return {name: st.session_state[name] for name in link.FIELDS}
 
 

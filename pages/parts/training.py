@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import streamlit as st
 
 from lab.engine import RunState
-from lab.engine.estimate import in_words, seconds_left
+from lab.engine.estimate import in_words
 from lab.results import RunResult
 from lab.study import Study
 from pages.parts import resources
@@ -20,9 +20,12 @@ MOST_SHOWN = 8
 UNDER_WAY = ("running", "queued")
 
 
-def ask(study: Study) -> None:
-    """Ask the engine for what the store lacks of a study."""
-    request = resources.engine().request(study, label=study.key)
+_STOP_HELP = "Runs that wait are dropped, those that train end at their next step. What is done is kept; what another study wants goes on."
+
+
+def ask(study: Study, until: float = 0.0) -> None:
+    """Ask the engine for what the store lacks of a study; with ``until`` above 0, only until every interval is ± that many points."""
+    request = resources.engine().request(study, label=study.key, until=until / 100)
     st.session_state.setdefault(MINE, {}).setdefault(study.key, []).append(request)
 
 
@@ -45,6 +48,34 @@ def _open(study: Study) -> list[str]:
     return [request.id for request in resources.engine().open_requests() if request.label == study.key]
 
 
+def buttons(
+    study: Study, states: Mapping[str, RunState], until: float = 0.0, reached: bool = False, aside: str = ""
+) -> None:
+    """Train and Stop, with the words ``aside`` beside them.
+
+    ``until`` is the half-width in points to stop at, 0 for none; ``reached`` says that the intervals are that narrow.
+    """
+    under_way = any(run.kind in UNDER_WAY for run in states.values())
+    missing = 0 if reached else sum(run.kind not in ("done", *UNDER_WAY) for run in states.values())
+    if not missing:
+        words = "Training …" if under_way else "All runs trained" if not reached else "Narrow enough"
+    elif until:
+        words = f"Train until every interval is ± {until:g} points, at most {len(study.seeds)} seeds"
+    else:
+        words = f"Train {missing} run{'s' if missing > 1 else ''}"
+    row = st.container(horizontal=True, vertical_alignment="center")
+    if row.button(words, type="primary", disabled=not missing, icon=":material/play_arrow:", key="train"):
+        ask(study, until)
+        st.rerun()
+    # After a reload nobody knows whose a request was; whoever presses then should know that others may be waiting.
+    whose = "Stop" if not under_way or mine(study) else "Stop for everyone"
+    if under_way and row.button(whose, icon=":material/stop:", key="stop", help=_STOP_HELP):
+        stop(study)
+        st.rerun()
+    if aside:
+        row.caption(aside, width="stretch")
+
+
 def progress(study: Study, states: Mapping[str, RunState], results: Mapping[str, RunResult]) -> None:
     """One bar for the study, one line for each run under way, and what the engine has to say."""
     engine = resources.engine()
@@ -52,7 +83,7 @@ def progress(study: Study, states: Mapping[str, RunState], results: Mapping[str,
     total = len(states)
     steps = sum(run.steps for run in study.configs())
     done = sum(r.config.steps for r in results.values()) + sum(s.step for s in states.values() if s.kind == "running")
-    left = seconds_left(states, (r.seconds for r in results.values()), status.slots)
+    left = engine.seconds_left(states)
     words = [f"{len(results)} of {total} runs done"]
     if left is not None:
         words.append(f"{in_words(left)} left")

@@ -1,6 +1,6 @@
 """How fast the pages are, beside a plain Streamlit page with one Plotly figure, in a real browser.
 
-    python benchmarks/pages.py
+    python benchmarks/page_speed.py
 
 Prints ratios of medians, each to be at most 1.5: the first paint of the home page, from opening the address in a fresh
 browser profile to its drawing; and page 1 at 256 tokens, from a key on the α slider until its first figure is redrawn, and
