@@ -27,8 +27,8 @@ def run_command(config: RunConfig) -> str:
     return f"{PROGRAM} {shlex.join([*words, *_set(config)])}"
 
 
-def study_command(study: Study) -> str:
-    """The command that makes a study, and goes on with one that was interrupted."""
+def study_command(study: Study, until: float = 0.0) -> str:
+    """The command that makes a study, and goes on with one that was interrupted; ``until`` is its stop at a width, in points."""
     words = ["study", "--task", study.base.task, *_size(study.base)]
     for alpha in study.alphas:
         words += ["--alpha", f"{alpha:.9g}"]
@@ -40,6 +40,8 @@ def study_command(study: Study) -> str:
     if study.positions != tuple(Position):
         words += [word for position in study.positions for word in ("--position", position.value)]
     words += [f"--{name}" for name in ("permuted", "matched") if getattr(study, name)]
+    if until:
+        words += ["--until", f"{until:.9g}"]
     return f"{PROGRAM} {shlex.join([*words, *_set(study.base)])}"
 
 

@@ -239,15 +239,15 @@ def study_itself(study: Study) -> None:
         st.caption(
             "The command trains it without the pages, or goes on with it. More seeds or positions never train again what is there."
         )
-        st.code(study_command(study), language="bash")
+        st.code(study_command(study, state.values()["until"]), language="bash")
 
 
 study = controls()
 info = get_task(study.base.task).info
-if reason := get_task(study.base.task).unavailable(study.base.size):
+keys = [run.key for run in study.configs()]
+if (reason := get_task(study.base.task).unavailable(study.base.size)) and not resources.store().done(keys):
     raise TaskError(reason, "task")
 st.caption(f"**{info.title}**: {info.description}", help=f"Source: {info.source}. Licence: {info.licence}.")
-keys = [run.key for run in study.configs()]
 until = state.current()["until"]
 busy = any(run.kind in training.UNDER_WAY for run in resources.engine().runs(keys).values())
 
@@ -267,7 +267,7 @@ def live() -> None:
     if until:
         stopping(n, width, until, reached)
     if still:
-        training.progress(study, states, results)
+        training.progress(study, states, results, at_most=bool(until))
     training.failures(study, states)
     if not results and not still:
         nothing_yet(study)

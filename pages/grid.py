@@ -140,9 +140,9 @@ def nothing_yet(study: Study) -> None:
 
 study = controls()
 info = get_task(study.base.task).info
-if reason := get_task(study.base.task).unavailable(study.base.size):
-    raise TaskError(reason, "task")
 keys = [run.key for run in study.configs()]
+if (reason := get_task(study.base.task).unavailable(study.base.size)) and not resources.store().done(keys):
+    raise TaskError(reason, "task")
 st.caption(f"**{info.title}**, size {study.base.size}, {study.base.steps} steps a run.")
 shell.page_link(
     "accuracy", "Size, steps and the other settings of the arms: on Accuracy by position", ":material/tune:"

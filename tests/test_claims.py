@@ -185,6 +185,7 @@ def test_the_rule_on_one_task():
 def test_a_number_is_written_with_its_interval():
     case = Case("digits", "Digits", recipe("digits"), 5, value=-4.125, low=-6.2, high=1.04, n=5)
     assert case.number == "−4.1 points [−6.2, +1.0]"
+    assert Case("digits", "Digits", recipe("digits"), 5, value=-0.01, n=1).number == "+0.0 points"
     assert Case("digits", "Digits", recipe("digits"), 5, value=2.0, n=1).number == "+2.0 points"
     assert case_of(Verdict.NOT_YET).number == "not measured yet"
 

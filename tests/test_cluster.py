@@ -22,7 +22,7 @@ from distributed.security import Security
 from test_engine_process import PATIENCE, SMALL, engine_on, free_port, kinds, until
 
 from lab.config import RunConfig
-from lab.engine import Engine
+from lab.engine import Engine, worker
 from lab.engine.address import Scheduler
 from lab.engine.certificates import FILES, main, make_certificates
 from lab.engine.cluster import MOST_SENT, Cluster
@@ -426,3 +426,13 @@ def test_the_cluster_lets_go_of_data_that_was_not_needed_for_long(cluster):
         cluster.submit([RunConfig(task=name)], "attempt")
     assert len(cluster._client.held) == MOST_SENT + 2
     assert list(cluster._sent) == [*names[2:], names[0]]
+
+
+@pytest.mark.parametrize(
+    ("name", "gpus", "device"),
+    [("tls://172.18.0.3:41235", 1, "cuda"), ("gpu-worker", 8, "cuda"), ("5", 4, "cuda:1"), ("1", 1, "cuda:0")],
+)
+def test_a_worker_takes_its_number_of_gpu_or_the_one_it_is_given(monkeypatch, name, gpus, device):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: gpus)
+    assert worker._device("cuda", name) == device
+    assert worker._device("cpu", name) == "cpu"

@@ -91,6 +91,7 @@ def test_a_command_says_no_more_than_it_must():
     assert run_command(config) == "python -m lab run --task digits --position after_ffn --alpha 0.25 --seed 3"
     assert run_command(RunConfig()) == "python -m lab run --task digits --position baseline --seed 0"
     assert study_command(Study()) == "python -m lab study --task digits --alpha 0.25 --seeds 3"
+    assert study_command(Study(), until=1.5).endswith("--seeds 3 --until 1.5")
 
 
 def test_words_with_spaces_are_quoted():

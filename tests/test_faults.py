@@ -4,7 +4,9 @@ import contextlib
 import dataclasses
 import os
 import sqlite3
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,8 +15,9 @@ from test_engine_process import SMALL, engine_on, handed_out, kinds, until
 from test_store import make_result
 from test_store_faults import small_disk  # noqa: F401  a fixture
 
+from lab.engine import Engine
 from lab.engine.live import read_live
-from lab.store import StoreError
+from lab.store import Store, StoreError
 
 pytestmark = [pytest.mark.engine, pytest.mark.faults]
 
@@ -98,6 +101,26 @@ def test_a_database_cut_short_while_a_study_trains_costs_no_result(tmp_path):
         again = {key for key, count in handed_out(engine).items() if count > before[key]}
         assert not again & finished, "what was done before is not trained again"
         assert all(engine.store.arrays(key) for key in keys)
+
+
+def test_forty_clients_ask_for_the_same_study_at_the_same_moment(tmp_path):
+    """As forty pages do whose visitors press Train before any of them sees that the study is under way."""
+    study = [BRIEF.with_(seed=seed) for seed in range(4)]
+    keys = [run.key for run in study]
+    with engine_on(tmp_path / "cache") as engine:
+        together = threading.Barrier(40)
+
+        def ask(_: int) -> str:
+            client = Engine(Store(engine.store.path))
+            together.wait(60)
+            return client.request(study)
+
+        with ThreadPoolExecutor(40) as threads:
+            asked = list(threads.map(ask, range(40)))
+        until(lambda: not engine.open_requests(), "all served")
+        assert sorted(asked) == [request.id for request in engine.store.requests.all()]
+        assert kinds(engine, keys) == ["done"] * len(keys)
+        assert handed_out(engine) == dict.fromkeys(keys, 1)
 
 
 CLOCK = """

@@ -169,6 +169,7 @@ def test_the_comparisons_with_the_control_are_a_family_of_their_own():
     found = arms([r for r in some if not (r.config.permuted and r.config.alpha == 0.5)])
     arm = next(a for a in found if a.local)
     assert (arm.looks, arm.looks_local) == (14, 7)
+    assert "for 7 such comparisons" in grid.locality(found).guide
 
 
 CASES = {

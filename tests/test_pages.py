@@ -290,6 +290,8 @@ def test_the_tables_say_what_the_differences_are_and_in_words(stored: Store) -> 
     assert sure.loc["after the embedding", "effect d_z"] == "+9.1"
     assert sure.loc["after the embedding", "p (Holm)"] == "< 0.001"
     assert sure.loc["after the FFN", "p (Holm)"] == "0.895"
+    assert sure.loc["before the head", "p (Holm)"] == "0.079"  # alone 0.013
+    assert "alone it would be, but 7 were looked at" in against.loc["before the head", "in words"]
     local = table(app, "real − random")
     assert local.loc["after the embedding", "real − random"] == "+6.9"
     assert local.loc["after the embedding", "in words"] == "above its permuted control at n = 5"
@@ -385,6 +387,8 @@ def test_a_study_until_a_width_says_whether_it_is_reached(stored: Store, until: 
         train.click().run()
         request = stored.requests.all()[-1]
         assert (request.until, request.runs) == (0.001, 300)
+        assert app.button(key="stop").label == "Stop"
+        assert app.get("progress")[0].proto.text == "105 of at most 300 runs done"
 
 
 def test_few_seeds_are_not_enough_for_the_stop(idle: Path) -> None:

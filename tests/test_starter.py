@@ -29,8 +29,11 @@ SHIPPED = ROOT / "cache" / "starter"
 ONE, OTHER, THIRD = (recipe("digits", position=Position.AFTER_FFN, alpha=0.25, seed=seed) for seed in range(3))
 
 
-def at(path: Path, results=(result(ONE, 0.5), result(OTHER, 0.6)), commands=("python -m lab study",)):
-    return write_starter(path, results, commands, "abc", "2026-01-02")
+TWO_RESULTS = (result(ONE, 0.5), result(OTHER, 0.6))
+
+
+def at(path: Path, results=TWO_RESULTS):
+    return write_starter(path, results, ["python -m lab study"], "abc", "2026-01-02")
 
 
 def by_hand(path: Path, data: bytes) -> None:
@@ -204,7 +207,7 @@ def test_the_listed_commands_make_the_very_runs(lab, monkeypatch):
     assert len(lines) == len(studies())
     asked: list[RunConfig] = []
 
-    def no_training(store: Store, configs) -> dict[str, RunResult]:
+    def no_training(store: Store, configs, until: float = 0.0) -> dict[str, RunResult]:
         asked[:] = configs
         return {config.key: result(config, 0.5) for config in configs}
 
@@ -224,7 +227,7 @@ def test_the_starter_command_writes_every_run_and_what_was_shipped_is_no_evidenc
     at(tmp_path / "starter")
     seen: list[bool] = []
 
-    def no_training(store: Store, configs) -> dict[str, RunResult]:
+    def no_training(store: Store, configs, until: float = 0.0) -> dict[str, RunResult]:
         seen.append(bool(store.get_many([ONE.key])))
         return {config.key: result(config, 0.5) for config in configs}
 

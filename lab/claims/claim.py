@@ -60,10 +60,13 @@ class Case:
         """The value with its 95 % interval and unit, e.g. ``+4.1 points [+2.0, +6.2]``."""
         if not self.n:
             return Verdict.NOT_YET.value
-        sign, unit = ("+.1f", " points") if self.unit == "points" else ("+.2f", "")
+        digits, unit = (1, " points") if self.unit == "points" else (2, "")
         prefix = "" if self.unit == "points" else f"{self.unit} = "
-        interval = "" if math.isnan(self.low) else f" [{self.low:{sign}}, {self.high:{sign}}]"
-        return f"{prefix}{self.value:{sign}}{unit}{interval}".replace("-", "−")
+        value, low, high = (
+            f"{round(number, digits) + 0.0:+.{digits}f}".replace("-", "−")
+            for number in (self.value, self.low, self.high)
+        )
+        return f"{prefix}{value}{unit}" + ("" if math.isnan(self.low) else f" [{low}, {high}]")
 
     @property
     def fields(self) -> dict[str, Any]:

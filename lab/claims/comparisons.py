@@ -80,7 +80,7 @@ COMPARISONS = (
     ),
     Comparison(
         "locality",
-        "The gain after the embedding comes from smoothing over neighbours.",
+        "After the embedding it is the neighbours that count: true ones are better than random ones.",
         OURS,
         "After the embedding minus its permuted control: as strong a smoothing over random tokens.",
         +1,

@@ -106,7 +106,7 @@ def study(
         base = recipe(task, size, position=Position.AFTER_EMBEDDING, **_budget(steps), **_fields(set_))
         positions = _positions(position) if position else tuple(Position)
         asked = Study(base, positions, tuple(alpha or [0.25]), tuple(seed or range(seeds)), permuted, matched)
-        print(f"study {asked.key}: {study_command(asked)}", file=sys.stderr)
+        print(f"study {asked.key}: {study_command(asked, until)}", file=sys.stderr)
         results = train(Store(), asked.configs(), until / 100)
         if out:
             _write_csv(out, results.values())

@@ -30,7 +30,8 @@ REGIMES = (
 )
 """Every factor 1 - αλ of the heat step is at least 0, at every length, exactly when α ≤ 1/4; all stay within ±1 up to 1/2.
 
-Each with a strong and a pale colour."""
+A name, a strong and a pale colour, and which α belong to it.
+"""
 
 _DARK, _LIGHT = "#1F2328", "#FFFFFF"  # on the cells' own colours, which are the same in both themes
 _ROW, _AXIS, _HEIGHT = 36, 150, 400
@@ -65,8 +66,9 @@ def heatmap(
         .properties(height=_ROW * (len(HEATED) + 1) + _AXIS),
         title=f"Difference to {OF[of]}, by position and α",
         guide=f"Each cell: the mean difference to {OF[of]} at the same seeds, in points of accuracy. ▲ above or ▼ below 0 after Holm's "
-        f"correction over the {looks} cells that have an interval; a number without a mark could be chance. Dashed: no runs. Up to α = 1/4 a heat step only smooths; up to 1/2 fast modes ring, "
-        f"that is, change sign as they shrink; 1/2 is the edge of stability.{notes}",
+        f"correction over the {looks} cells that have an interval; a number without a mark could be chance. Dashed: no runs. Up to "
+        "α = 1/4 a heat step only smooths; up to 1/2 fast modes ring, that is, change sign as they shrink; 1/2 is the edge of "
+        f"stability.{notes}",
         alt=f"Heatmap of the mean paired difference in accuracy to {OF[of]}, {len(filled)} of {len(rows)} cells with runs. "
         f"Clear of 0 after correction over {looks}: {'; '.join(clear) if clear else 'none'}. All: "
         + "; ".join(

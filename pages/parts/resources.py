@@ -47,6 +47,16 @@ def go_on() -> None:
     threading.Thread(target=look, name="go on", daemon=True).start()
 
 
+@st.cache_resource(show_spinner=False)
+def shipped_tasks() -> frozenset[str]:
+    """The tasks of the study that comes with the lab; none where it does not."""
+    from lab.starter_study import studies
+    from lab.store.starter import Starter, starter_path
+
+    there = Starter(starter_path()).manifest is not None
+    return frozenset(study.base.task for study in studies()) if there else frozenset()
+
+
 def run_config(values: dict[str, Any], task: str | None = None, **changes: Any) -> RunConfig:
     """The run that the controls describe, with ``changes`` on top. Raises ConfigError, e.g. for α above 1/2.
 

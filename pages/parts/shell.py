@@ -14,7 +14,7 @@ from lab.errors import LabError
 from lab.positions import Position
 from lab.tasks import TASKS, get_task, own_names
 from lab.tasks.recipes import recipe
-from pages.parts import state
+from pages.parts import resources, state
 
 PAGES: dict[str, StreamlitPage] = {}
 """The pages by their path in the address, filled by app.py."""
@@ -53,7 +53,9 @@ def task_names() -> list[str]:
 
 @st.cache_data(ttl=30, show_spinner=False)
 def is_here(name: str) -> bool:
-    """Whether some size of a task can be loaded on this machine."""
+    """Whether some size of a task can be loaded on this machine, or the lab comes with results of it."""
+    if name in resources.shipped_tasks():
+        return True
     task = get_task(name)
     return any(not task.unavailable(size) for size in task.info.sizes)
 

@@ -10,6 +10,7 @@ from lab.engine import RunState
 from lab.engine.estimate import in_words
 from lab.results import RunResult
 from lab.study import Study
+from lab.tasks import get_task
 from pages.parts import resources
 from pages.parts.shown import plain
 
@@ -49,12 +50,18 @@ def _open(study: Study) -> list[str]:
 
 
 def buttons(
-    study: Study, states: Mapping[str, RunState], until: float = 0.0, reached: bool = False, aside: str = ""
+    study: Study,
+    states: Mapping[str, RunState],
+    until: float = 0.0,
+    reached: bool = False,
+    aside: str = "",
 ) -> None:
     """Train and Stop, with the words ``aside`` beside them.
 
-    ``until`` is the half-width in points to stop at, 0 for none; ``reached`` says that the intervals are that narrow.
+    ``until`` is the half-width in points to stop at, 0 for none; ``reached`` says that the intervals are that narrow. Where the task's
+    data is not here nothing can be trained, and a sentence says so; results that are here are shown all the same.
     """
+    refused = get_task(study.base.task).unavailable(study.base.size)
     under_way = any(run.kind in UNDER_WAY for run in states.values())
     missing = 0 if reached else sum(run.kind not in ("done", *UNDER_WAY) for run in states.values())
     if not missing:
@@ -64,7 +71,7 @@ def buttons(
     else:
         words = f"Train {missing} run{'s' if missing > 1 else ''}"
     row = st.container(horizontal=True, vertical_alignment="center")
-    if row.button(words, type="primary", disabled=not missing, icon=":material/play_arrow:", key="train"):
+    if row.button(words, type="primary", disabled=not missing or bool(refused), icon=":material/play_arrow:", key="train"):
         ask(study, until)
         st.rerun()
     # After a reload nobody knows whose a request was; whoever presses then should know that others may be waiting.
@@ -74,19 +81,26 @@ def buttons(
         st.rerun()
     if aside:
         row.caption(aside, width="stretch")
+    if refused:
+        st.caption(plain(refused))
 
 
-def progress(study: Study, states: Mapping[str, RunState], results: Mapping[str, RunResult]) -> None:
-    """One bar for the study, one line for each run under way, and what the engine has to say."""
+def progress(
+    study: Study, states: Mapping[str, RunState], results: Mapping[str, RunResult], at_most: bool = False
+) -> None:
+    """One bar for the study, one line for each run under way, and what the engine has to say.
+
+    ``at_most`` says that the study may end before all its runs are done.
+    """
     engine = resources.engine()
     status = engine.status()
     total = len(states)
     steps = sum(run.steps for run in study.configs())
     done = sum(r.config.steps for r in results.values()) + sum(s.step for s in states.values() if s.kind == "running")
     left = engine.seconds_left(states)
-    words = [f"{len(results)} of {total} runs done"]
+    words = [f"{len(results)} of {'at most ' if at_most else ''}{total} runs done"]
     if left is not None:
-        words.append(f"{in_words(left)} left")
+        words.append(f"{'at most ' if at_most else ''}{in_words(left)} left")
     ahead = _ahead(states)
     if ahead:
         words.append(f"{ahead} {'run' if ahead == 1 else 'runs'} of others ahead in the queue")
