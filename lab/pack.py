@@ -52,6 +52,10 @@ class Trained:
     arrays: dict[str, NDArray[np.float32]]
 
 
+class StaleCheckpointError(RuntimeError):
+    """A sound checkpoint that another version of this code has written: its pack cannot be used, and has to begin anew."""
+
+
 class Pack:
     """The state of one training: the model, the optimiser, and what each arm has shown so far."""
 
@@ -82,7 +86,10 @@ class Pack:
         self.reported = 0.0
 
     def train(self) -> list[Trained | TrainingError | None]:
-        """Train to the end, or until every run has been stopped or has failed: what became of each."""
+        """Train to the end, or until every run has been stopped or has failed: what became of each.
+
+        Raises :class:`StaleCheckpointError` before the first step where the checkpoint does not fit.
+        """
         config, arms = self.config, len(self.configs)
         if not self._resume():
             self.initial = depth_profile(self.model, self.test_split)
@@ -136,15 +143,18 @@ class Pack:
         checkpoint = self.file.read() if self.file is not None else None
         if checkpoint is None:
             return False
-        tensors = {name: torch.tensor(array) for name, array in checkpoint.arrays.items()}
-        self.since_point.copy_(tensors.pop("since_point"))
-        restore(self.model, self.optimiser, tensors)
         record = checkpoint.record
-        self.done, self.resumed = record["step"], record["resumed"] + 1
-        self.started -= record["seconds"]
-        self.initial = [DepthProfile.from_record(profile) for profile in record["initial"]]
-        self.curves = [[CurvePoint(*point) for point in curve] for curve in record["curves"]]
-        self.stopped, self.failed = record["stopped"], record["failed"]
+        try:
+            tensors = {name: torch.tensor(array) for name, array in checkpoint.arrays.items()}
+            self.since_point.copy_(tensors.pop("since_point"))
+            restore(self.model, self.optimiser, tensors)
+            self.done, self.resumed = record["step"], record["resumed"] + 1
+            self.started -= record["seconds"]
+            self.initial = [DepthProfile.from_record(profile) for profile in record["initial"]]
+            self.curves = [[CurvePoint(*point) for point in curve] for curve in record["curves"]]
+            self.stopped, self.failed = record["stopped"], record["failed"]
+        except (KeyError, RuntimeError, TypeError, ValueError) as error:  # half of it may have been taken over
+            raise StaleCheckpointError(f"The checkpoint does not fit this model: {error}") from None
         for arm, config in enumerate(self.configs):
             for point in self.curves[arm] if self._trains(arm) else ():
                 spent = record["seconds"] * point.step / self.done

@@ -14,7 +14,7 @@ from lab.checkpoints import CheckpointFile
 from lab.config import RunConfig
 from lab.measures import depth_profile
 from lab.memory import free_bytes, in_chunks, most_arms, peak_bytes, release
-from lab.pack import EVAL_TOKENS, Pack, Trained, TrainingError, accuracy, provenance
+from lab.pack import EVAL_TOKENS, Pack, StaleCheckpointError, Trained, TrainingError, accuracy, provenance
 from lab.results import Progress
 from lab.tasks import Split, TaskData, get_task
 
@@ -55,7 +55,13 @@ def train_pack(
                 checkpoints, [config.key for config in chunk], provenance(where, len(chunk), data.digest)
             )
         pack = Pack(chunk, data, where, tell, stop, file)
-        runs = pack.train()
+        try:
+            runs = pack.train()
+        except StaleCheckpointError:
+            assert file is not None
+            file.remove()
+            pack = Pack(chunk, data, where, tell, stop, file)
+            runs = pack.train()
         if file is not None and pack.finished:
             finished.append(file)
         return runs

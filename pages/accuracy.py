@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pandas as pd
 import streamlit as st
 
@@ -96,6 +98,24 @@ def origin(results: dict[str, RunResult]) -> str:
     if len(shipped) == len(results):
         return f":material/inventory_2: All {len(results)} runs come with the lab ({where}); yours will join them."
     return f":material/inventory_2: {len(shipped)} of these {len(results)} runs come with the lab ({where}); yours join them."
+
+
+def more_seeds(study: Study) -> None:
+    """The way to more seeds that are here already, where there are any: somebody has trained them, or they come with the lab."""
+    first = study.seeds[0]
+    larger = replace(study, seeds=tuple(range(first, first + link.MAX_SEEDS)))
+    here = complete_seeds(larger.configs(), resources.store().done(run.key for run in larger.configs()))
+    count = next((n for n, seed in enumerate(larger.seeds) if seed not in here), link.MAX_SEEDS)
+    if count > len(study.seeds):
+        words = f"Show all {count} seeds that are here"
+        if st.button(
+            words, type="tertiary", icon=":material/unfold_more:", key="more", on_click=_show_seeds, args=(count,)
+        ):
+            st.rerun()  # the whole page, which writes the link
+
+
+def _show_seeds(count: int) -> None:
+    st.session_state["seeds"] = count
 
 
 def width_now(study: Study, states: dict[str, RunState], results: dict[str, RunResult]) -> tuple[int, float]:
@@ -269,6 +289,8 @@ def live() -> None:
     if still:
         training.progress(study, states, results, at_most=bool(until))
     training.failures(study, states)
+    if not still:
+        more_seeds(study)
     if not results and not still:
         nothing_yet(study)
     picture(study, states, results)

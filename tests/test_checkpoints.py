@@ -273,6 +273,27 @@ def test_a_run_whose_checkpoint_is_damaged_begins_anew(tmp_path, every_step):
     assert same(anew, trained([config])[0])
 
 
+@pytest.mark.parametrize("change", ["name", "shape", "record"])
+def test_a_checkpoint_that_other_code_wrote_is_removed_and_the_run_begins_anew(tmp_path, every_step, change):
+    configs = [RunConfig(**SMALL, seed=1)]
+    whole = trained(configs)[0]
+    interrupted(configs, tmp_path, 6)
+    file = file_of(configs, tmp_path)
+    kept = file.read()
+    name = "parameter.free"
+    if change == "name":
+        kept.arrays["parameter.other"] = kept.arrays.pop(name)
+    elif change == "shape":
+        kept.arrays[name] = kept.arrays[name][:, 1:]
+    else:
+        del kept.record["curves"]
+    file.write(kept)
+    again = trained(configs, checkpoints=tmp_path)[0]
+    assert same(whole, again)
+    assert "resumed" not in again.result.provenance
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_checkpoint_made_elsewhere_or_in_another_format_is_removed_and_not_used(tmp_path, monkeypatch):
     config = RunConfig(**SMALL)
     state = Checkpoint({"x": np.arange(3, dtype=np.float32)}, {"step": 1})

@@ -413,6 +413,12 @@ def test_runs_that_come_with_the_lab_are_shown_at_once_and_said_to(shipped: Path
     assert "All 30 runs come with the lab" in words(app)
     assert "commit 0123456, CPU, 2026-11-30" in words(app)
     assert set(app.dataframe[0].value["from"]) == {"comes with the lab"}
+    fewer = opened("accuracy", **STUDY, seeds="1")
+    assert "All 15 runs come with the lab" in words(fewer)
+    fewer.button(key="more").click().run()
+    assert fewer.query_params["seeds"] == "2"
+    assert "All 30 runs come with the lab" in words(fewer)
+    assert not [button for button in fewer.button if button.key == "more"]
     store = Store(shipped)
     for result in runs(3)[-4:]:
         store.put(result, {})

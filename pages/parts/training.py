@@ -71,7 +71,9 @@ def buttons(
     else:
         words = f"Train {missing} run{'s' if missing > 1 else ''}"
     row = st.container(horizontal=True, vertical_alignment="center")
-    if row.button(words, type="primary", disabled=not missing or bool(refused), icon=":material/play_arrow:", key="train"):
+    if row.button(
+        words, type="primary", disabled=not missing or bool(refused), icon=":material/play_arrow:", key="train"
+    ):
         ask(study, until)
         st.rerun()
     # After a reload nobody knows whose a request was; whoever presses then should know that others may be waiting.
