@@ -18,6 +18,7 @@ from lab.errors import LabError
 from lab.results import RunResult
 from lab.store import Store
 from lab.store.starter import Starter, starter_path, write_starter
+from lab.tasks import get_task
 
 ROOT = Path(__file__).parents[2]
 TEMPLATE = ROOT / "docs" / "findings.template.md"
@@ -69,6 +70,10 @@ def verify(
         results = list(shipped.results())
         if not results:
             raise LabError(shipped.problem or "There is no starter study here; `git` has it under cache/starter.")
+        for task in sorted({r.config.task for r in results}):
+            if reason := get_task(task).unavailable("mini"):
+                print(f"{task} is left out. {reason}", file=sys.stderr)
+                results = [r for r in results if r.config.task != task]
         draw = secrets.randbelow(2**31) if seed is None else seed
         wrong = 0
         for chosen in starter_study.sample(results, sample, draw):
