@@ -29,6 +29,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import pandas as pd
 import psutil
 from playwright.sync_api import Page, sync_playwright
 from scipy.stats import theilslopes
@@ -179,7 +180,8 @@ def report(samples: list[dict[str, float]]) -> bool:
             f"{name:22} {verdict.first:9.2f} → {verdict.last:9.2f}  ratio {verdict.ratio:.3f}  slope an hour "
             f"{verdict.slope:+.2f} [{verdict.low:+.2f}, {verdict.high:+.2f}]{'  GROWN' if verdict.grown else ''}"
         )
-        grown += [name] * verdict.grown
+        if verdict.grown:
+            grown.append(name)
     print(f"grown beyond noise: {', '.join(grown)}" if grown else "no growth beyond noise")
     return bool(grown)
 
@@ -190,12 +192,15 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=15)
     parser.add_argument("--pages", type=int, default=3, help="browser pages that stay open")
     parser.add_argument("--pause", type=float, default=2, help="seconds between two turns")
+    parser.add_argument("--samples", help="a CSV file for every sample")
     options = parser.parse_args()
     os.environ["LAB_ENGINE_GRACE"] = "2"
     with tempfile.TemporaryDirectory(prefix="lab-soak-", ignore_cleanup_errors=True) as folder:
         cache = Path(folder) / "cache"
         with serve(cache) as (address, server):
             samples = drive(address, server, cache, options)
+    if options.samples:
+        pd.DataFrame(samples).to_csv(options.samples, index=False)
     if len(samples) < 15:
         print(f"only {len(samples)} samples: too few to tell; let it run longer")
         return 1
