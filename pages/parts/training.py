@@ -12,7 +12,7 @@ from lab.results import RunResult
 from lab.study import Study
 from lab.tasks import get_task
 from pages.parts import resources
-from pages.parts.shown import plain
+from pages.parts.shown import plain, told
 
 MINE = "lab_requests"
 """In the session: the requests by which it asked for each study, so that it can take them back."""
@@ -74,13 +74,15 @@ def buttons(
     if row.button(
         words, type="primary", disabled=not missing or bool(refused), icon=":material/play_arrow:", key="train"
     ):
-        ask(study, until)
-        st.rerun()
+        with told():
+            ask(study, until)
+            st.rerun()
     # After a reload nobody knows whose a request was; whoever presses then should know that others may be waiting.
     whose = "Stop" if not under_way or mine(study) else "Stop for everyone"
     if under_way and row.button(whose, icon=":material/stop:", key="stop", help=_STOP_HELP):
-        stop(study)
-        st.rerun()
+        with told():
+            stop(study)
+            st.rerun()
     if aside:
         row.caption(aside, width="stretch")
     if refused:
