@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PORT ?= 8501
+LIVE := browser or engine
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help lab install test lint types contract unit clean
+.PHONY: help lab install test lint types contract unit live both clean
 
 help: ## what there is to make
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -25,7 +26,7 @@ $(VENV)/.installed-dev: requirements.txt requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	@touch $(VENV)/.installed $@
 
-test: lint types contract unit ## every check: lint, types, import contract, unit, page and browser tests
+test: lint types contract both ## every check: lint, types, import contract, unit, page, engine and browser tests
 
 lint: $(VENV)/.installed-dev ## ruff: lint and format
 	$(BIN)/ruff check .
@@ -37,8 +38,15 @@ types: $(VENV)/.installed-dev ## mypy
 contract: $(VENV)/.installed-dev ## imports go downwards only
 	$(BIN)/lint-imports
 
-unit: $(VENV)/.installed-dev ## pytest: mathematics, training, store, engine, pages, browser
-	$(BIN)/python -m pytest
+# Tests that wait for processes and tests that compute share two cores well, side by side.
+both: $(VENV)/.installed-dev
+	$(MAKE) --no-print-directory --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) unit live
+
+unit: $(VENV)/.installed-dev ## pytest: mathematics, statistics, training, store, pages
+	$(BIN)/python -m pytest -m "not ($(LIVE))"
+
+live: $(VENV)/.installed-dev ## pytest: engine, cluster, faults, browser: whatever starts processes of its own
+	$(BIN)/python -m pytest -m "$(LIVE)"
 
 clean: ## remove the environment and the tools' caches (results in cache/ stay)
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis

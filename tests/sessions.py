@@ -79,7 +79,8 @@ class Session:
         kind = message.WhichOneof("type")
         if kind == "new_session":
             self.buttons, self.words = {}, []
-            self._script = message.new_session.page_script_hash
+        elif kind == "navigation":  # only now does the server know which page it is
+            self._script = message.navigation.page_script_hash
         elif kind == "auto_rerun":
             self._fragment = message.auto_rerun.fragment_id
         elif kind == "delta" and message.delta.WhichOneof("type") == "new_element":

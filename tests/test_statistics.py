@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
@@ -90,6 +90,7 @@ def test_holm_by_hand():
     assert holm([]) == []
 
 
+@settings(max_examples=8)  # each call of statsmodels collects garbage, which takes long in a large process
 @given(st.lists(st.floats(1e-9, 1), min_size=2, max_size=9))
 def test_holm_agrees_with_statsmodels(ps):
     assert holm(ps) == pytest.approx(multipletests(ps, method="holm")[1])

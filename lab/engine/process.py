@@ -167,7 +167,7 @@ class EngineProcess:
         if free <= 0 or not self.asked:
             return
         under_way = {config.key for attempt in self.attempts.values() for config in attempt.configs}
-        order = fair_order(self.asked, self.settled | under_way, self.turns)
+        order = fair_order(self.asked, self.settled | under_way | self.held(), self.turns)
         for pack in take_packs(order, free, self.cluster.pack_size, self.solo):
             for request_id, _ in pack:
                 self.turns[request_id] += 1
@@ -273,12 +273,16 @@ class EngineProcess:
                 self.settled.add(first)
             self.unsaved.pop(0)
 
+    def held(self) -> set[str]:
+        """The runs that are over and that a full disk, say, keeps from being stored: they are not trained again."""
+        return {first.config.key if isinstance(first, RunResult) else first for first, _ in self.unsaved}
+
     # what is wanted
 
     def refresh(self) -> None:
         """Read the open requests; close those that have all they asked for."""
         version = self.store.version()
-        unsaved = {first.config.key if isinstance(first, RunResult) else first for first, _ in self.unsaved}
+        unsaved = self.held()
         requests = [request for request in self.store.requests.all() if request.state == "open"]
         asked = [Asked(request.id, self.store.requests.plan(request.id)) for request in requests]
         untils = {request.id: request.until for request in requests}
