@@ -27,8 +27,8 @@ from lab.tasks.recipes import recipe
 pytestmark = [pytest.mark.engine, pytest.mark.faults]
 
 SESSIONS = 40
-BYTES_PER_SESSION = 8 * 2**20
-"""What one more visitor may cost the server and the engine together; several times what was seen."""
+BYTES_PER_SESSION = 3 * 2**20
+"""What one more visitor may cost the server and the engine together; 0.7 MiB were seen."""
 
 WAIT = 240
 
