@@ -279,11 +279,13 @@ def live() -> None:
     states = resources.engine().runs(keys)
     results = resources.store().get_many(keys)
     still = any(run.kind in training.UNDER_WAY for run in states.values())
-    if still != busy:
-        st.rerun()
     n, width = width_now(study, states, results) if until else (0, 0.0)
     reached = bool(until) and n >= LEAST_SEEDS and width <= until
     training.buttons(study, states, until, reached, aside=origin(results))
+    if (
+        still != busy
+    ):  # after the buttons: else a press would be lost when somebody else's study has just begun or ended
+        st.rerun()
     if until:
         stopping(n, width, until, reached)
     if still:

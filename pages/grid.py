@@ -157,9 +157,11 @@ def live() -> None:
     states = resources.engine().runs(keys)
     results = resources.store().get_many(keys)
     still = any(run.kind in training.UNDER_WAY for run in states.values())
-    if still != busy:
-        st.rerun()
     training.buttons(study, states)
+    if (
+        still != busy
+    ):  # after the buttons: else a press would be lost when somebody else's study has just begun or ended
+        st.rerun()
     if still:
         training.progress(study, states, results)
     training.failures(study, states)

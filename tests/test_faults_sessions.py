@@ -127,7 +127,9 @@ def test_two_servers_on_one_cache_share_an_engine_and_one_outlives_the_other(cac
     async def both(one: str, other: str) -> None:
         first, second = visitor(one, steps=40), visitor(other, steps=40, seeds=2)
         await asyncio.gather(first.open(), second.open())
-        await asyncio.gather(first.press("Train 8"), second.press("Train 16"))
+        await first.press("Train 8")
+        await second.press("Train 16")  # which shows nothing yet of what the first has asked for
+        assert len(store.requests.all()) == 2, "a press counts though the page has changed since it was drawn"
         await wait_for(lambda: store.done(mine), "one run done")
         engines.add(read_live(cache / "live.json").pid)
         server_of(other).kill()

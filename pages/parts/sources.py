@@ -16,7 +16,7 @@ from lab.representations import Representations
 from lab.tasks import get_task
 from lab.uploads import MAX_BYTES, read_matrix
 from pages.parts import resources, shell, state, training
-from pages.parts.shown import plain
+from pages.parts.shown import plain, told
 
 
 def chosen() -> Representations | None:
@@ -91,8 +91,9 @@ def not_trained(config: RunConfig) -> None:
         elif run.kind == "failed":
             st.error(plain(run.cause), icon=":material/error:")
         if not busy and st.button(_train_words(config), icon=":material/play_arrow:", key=f"train-{config.key}"):
-            resources.engine().request([config], label=config.key, weights=True)
-            st.rerun()
+            with told():
+                resources.engine().request([config], label=config.key, weights=True)
+                st.rerun()
 
     train()
     shell.page_link(
