@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PORT ?= 8501
-LIVE := browser or engine
+# The crowds of sessions go with the computing tests, so that both sides take equally long.
+LIVE := (browser or engine) and not crowd
 export OMP_NUM_THREADS ?= 1
 
 .PHONY: help lab install test lint types contract unit live both clean
@@ -42,7 +43,7 @@ contract: $(VENV)/.installed-dev ## imports go downwards only
 both: $(VENV)/.installed-dev
 	$(MAKE) --no-print-directory --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) unit live
 
-unit: $(VENV)/.installed-dev ## pytest: mathematics, statistics, training, store, pages
+unit: $(VENV)/.installed-dev ## pytest: mathematics, statistics, training, store, pages, crowds of sessions
 	$(BIN)/python -m pytest -m "not ($(LIVE))"
 
 live: $(VENV)/.installed-dev ## pytest: engine, cluster, faults, browser: whatever starts processes of its own

@@ -24,7 +24,7 @@ from lab.store import Store
 from lab.study import Study
 from lab.tasks.recipes import recipe
 
-pytestmark = [pytest.mark.engine, pytest.mark.faults]
+pytestmark = [pytest.mark.engine, pytest.mark.faults, pytest.mark.crowd]
 
 SESSIONS = 40
 BYTES_PER_SESSION = 3 * 2**20
