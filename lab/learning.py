@@ -61,17 +61,22 @@ def steps_difference(arm: Arm, accuracy: float) -> PairedDifference | None:
 def only_a_faster_start(arm: Arm) -> str:
     """In words, whether a gain is there at the end of the training too; a gain that does not outlive Holm's correction is none yet."""
     points = curve_difference(arm)
-    if not points or math.isnan(points[-1].difference.low):
+    if not points or points[-1].difference.n < 2:
         return "at least two seeds are needed"
     best = max(points, key=lambda point: point.difference.mean)
     end = points[-1].difference
+    if math.isnan(end.low):
+        return f"{end.verdict} at the end of the training"
     if end.low > 0 and arm.p >= SIGNIFICANT:
         return f"ahead at the end by its own interval, but not once corrected for {arm.looks} looks"
     if end.low > 0:
         return "the gain is there at the end of the training"
+    if end.high < 0:
+        early = f"ahead at step {best.step}, but " if best.difference.low > 0 else ""
+        return f"{early}below the baseline at the end"
     if best.difference.low > 0 and end.mean < best.difference.mean:
         return f"ahead at step {best.step}, not distinguishable at the end: no more than a faster start can be shown"
-    return "no gain that can be told from 0, early or late" if end.high >= 0 else "below the baseline at the end"
+    return "no gain that can be told from 0, early or late"
 
 
 def _heights(result: RunResult) -> dict[int, float]:

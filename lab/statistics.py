@@ -150,8 +150,10 @@ class RankCorrelation:
     @property
     def verdict(self) -> str:
         """In plain words."""
-        if math.isnan(self.low):
+        if min(self.n, self.seeds) < 3:
             return f"no interval: it takes at least 3 positions and 3 seeds, there are {self.n} and {self.seeds}"
+        if math.isnan(self.low):
+            return "no interval: one of the two is the same at every position, over all seeds or over some draw of them"
         if self.low <= 0 <= self.high:
             return f"no rank correlation that can be told from 0 ({self.n} positions, {self.seeds} seeds)"
         return f"{'rises' if self.rho > 0 else 'falls'} with it ({self.n} positions, {self.seeds} seeds)"

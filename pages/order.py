@@ -76,7 +76,9 @@ def verdict(rank: RankCorrelation, when: When) -> str:
             f"Accuracy {rank.verdict.replace('with it', f'with χ {order.WHEN[when]}')}: positions where heat and attention disagree more "
             f"gain {less}."
         )
-    return f"χ {order.WHEN[when]} does not explain the accuracy change: {rank.verdict}."
+    if rank.low != rank.low:
+        return f"Whether χ {order.WHEN[when]} goes with the accuracy change cannot be said: {rank.verdict}."
+    return f"χ {order.WHEN[when]} is not shown to explain the accuracy change: {rank.verdict}."
 
 
 def swaps(found: list[Arm]) -> None:

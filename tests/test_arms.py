@@ -1,12 +1,14 @@
 """Arms: what is paired with what, and how often one has looked."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 
 from lab import arms as module
 from lab.arms import Arm, arms, one_more_seed, widest
+from lab.cli.training import _arm_line
 from lab.model import PackTransformer
 from lab.positions import Position
 from lab.statistics import holm
@@ -95,6 +97,15 @@ def test_verdicts_are_the_corrected_ones_and_say_what_was_lost():
     assert alone.verdict == "not distinguishable from the baseline at n = 5; alone it would be, but 3 were looked at"
     assert alone.verdict_local == "above its permuted control at n = 5"
     assert named(found, Position.BEFORE_HEAD).verdict_local == "no seed shared with its permuted control"
+
+
+def test_the_command_line_says_the_corrected_verdict_and_no_interval_where_there_is_none():
+    runs = [result(Position.BASELINE, seed, 0.5) for seed in range(3)]
+    runs += [result(Position.AFTER_FFN, seed, 0.6) for seed in range(3)]  # equal differences
+    runs += [result(Position.BEFORE_HEAD, seed, 0.52 + 0.006 * seed) for seed in range(3)]
+    ffn, head = arms(runs)[1:]
+    assert _arm_line(ffn).endswith("+10.0 pp  no interval: all 3 differences are equal")
+    assert _arm_line(replace(head, p=0.2, looks=7)).endswith("alone it would be, but 7 were looked at")
 
 
 def test_without_an_interval_there_is_no_p_and_the_verdict_says_why():

@@ -119,6 +119,10 @@ def test_holm_counts_every_task_that_was_looked_at():
     assert alone.verdict is Verdict.HOLDS
     assert alone.p < 0.05 < among.p
     assert among.verdict is Verdict.OPEN
+    # What is said of the curves is corrected for as many tasks as the verdict beside it.
+    end = next(case for case in named(made(noisy(sizes)))["end"].cases if case.task == "listops")
+    assert end.verdict is Verdict.OPEN
+    assert "not once corrected for 4 looks" in end.note
 
 
 def test_worst_means_below_each_of_the_others():

@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from made_results import result
 
 from lab.config import RunConfig
 from lab.engine import Engine
@@ -268,6 +269,14 @@ def test_what_does_not_arrive_is_handed_out_again(process, status, where, error)
     process.tick()
     assert process.cluster.handed_out == 2
     assert process.store.failures([run.key for run in runs(0, 1)]) == {}
+
+
+def test_the_result_of_another_run_is_a_failure_and_not_handed_out_for_ever(process):
+    mine, other = runs(0, 2)
+    process.take(mine, result(other, 0.5).to_json(), {})
+    process.save()
+    assert "another run" in process.store.failure(mine.key)
+    assert not process.store.done([mine.key, other.key])
 
 
 def test_data_that_is_missing_on_a_workers_machine_is_told_with_what_to_do(process):

@@ -70,6 +70,7 @@ def test_area_and_steps_are_paired_with_the_baseline():
         ),
         ((0.0, 0.0, 0.0), "no gain that can be told from 0, early or late"),
         ((0.0, -0.1, -0.2), "below the baseline at the end"),
+        ((0.2, 0.0, -0.2), "ahead at step 100, but below the baseline at the end"),
     ],
 )
 def test_a_faster_start_is_told_from_a_better_end(gains, words):
@@ -82,6 +83,11 @@ def test_a_gain_that_does_not_outlive_the_correction_is_none_yet():
     assert only_a_faster_start(replace(weak, p=0.2, looks=7)) == (
         "ahead at the end by its own interval, but not once corrected for 7 looks"
     )
+
+
+def test_equal_differences_are_not_taken_for_want_of_seeds():
+    words = "no interval: all 5 differences are equal at the end of the training"
+    assert only_a_faster_start(arm((0.2, 0.1, 0.1), wobble=0.0)) == words
 
 
 def test_one_seed_says_nothing_of_the_start():

@@ -16,6 +16,7 @@ from lab.cli import evidence, training
 from lab.cli.app import app
 from lab.commands import PROGRAM, run_command
 from lab.config import RunConfig
+from lab.engine import Engine
 from lab.positions import Position
 from lab.results import RunResult
 from lab.starter_study import LARGEST_DRIFT, LARGEST_START, drift, sample, studies
@@ -182,6 +183,24 @@ def test_a_shipped_run_is_trained_anew_when_its_weights_are_wanted(store):
     assert store.done(keys) == {ONE.key, OTHER.key}
 
 
+def test_a_shipped_run_whose_training_was_taken_back_is_done_as_before(store, monkeypatch):
+    monkeypatch.setattr(Engine, "start", lambda _: None)
+    engine = Engine(store)
+    request = engine.request([ONE], weights=True)
+    assert engine.runs([ONE.key, THIRD.key])[ONE.key].kind == "queued"
+    engine.stop(request)
+    states = engine.runs([ONE.key, THIRD.key])
+    assert [states[key].kind for key in (ONE.key, THIRD.key)] == ["done", "unknown"]
+
+
+def test_a_shipped_result_that_cannot_be_read_is_not_done(tmp_path, monkeypatch):
+    lines = [f"{ONE.key} {result(ONE, 0.5).to_json()}", f"{OTHER.key} {{}}"]
+    by_hand(tmp_path / "starter", lzma.compress("\n".join(lines).encode()))
+    monkeypatch.setenv("LAB_STARTER", str(tmp_path / "starter"))
+    store = Store(tmp_path / "cache")
+    assert store.done([ONE.key, OTHER.key]) == {ONE.key}
+
+
 def test_without_a_starter_study_a_store_is_its_own(tmp_path, monkeypatch):
     monkeypatch.setenv("LAB_STARTER", "")
     store = Store(tmp_path)
@@ -229,6 +248,7 @@ def test_the_starter_command_writes_every_run_and_what_was_shipped_is_no_evidenc
 
     def no_training(store: Store, configs, until: float = 0.0) -> dict[str, RunResult]:
         seen.append(bool(store.get_many([ONE.key])))
+        seen.append(bool(Store().done([ONE.key])))  # what the engine, whose store has the shipped study, makes of it
         return {config.key: result(config, 0.5) for config in configs}
 
     monkeypatch.setattr(evidence, "train", no_training)

@@ -19,17 +19,16 @@ from lab.tasks import get_task
 
 def compared(comparison: Comparison, planned: Planned, results: Results) -> Claim:
     """A claim with a case for every pair of arms it speaks of, corrected for how many there are."""
-    cases, found = [], []
+    cases, found, runs = [], [], []
     for config, seeds in planned.items():
         other = comparison.partner(config) if config.position is not Position.BASELINE else None
         if other is None or other not in planned:
             continue
         mine, theirs = by_seed(config, seeds, results), by_seed(other, planned[other], results)
         case = Case(config.task, _what(config, comparison.by), config, len({*seeds} & {*planned[other]}))
-        if comparison.name == "end" and mine and theirs:
-            case = replace(case, note=_curves(arms([*mine.values(), *theirs.values()])[-1]))
         cases.append(case)
         found.append(paired(mine, theirs, lambda r: r.accuracy))
+        runs.append([*mine.values(), *theirs.values()])
     if comparison.by == "alpha":
         grids = Counter(case.task for case in cases)  # of a task at one α there is nothing to say
         kept = [i for i, case in enumerate(cases) if grids[case.task] > 1]
@@ -39,6 +38,12 @@ def compared(comparison: Comparison, planned: Planned, results: Results) -> Clai
     judged = [
         case if d is None else decided(case, d, p, comparison.sign) for case, d, p in zip(cases, found, ps, strict=True)
     ]
+    if comparison.name == "end":
+        looks = sum(d is not None for d in found)
+        judged = [
+            replace(case, note=_curves(replace(arms(both)[-1], p=case.p, looks=looks))) if case.n else case
+            for case, both in zip(judged, runs, strict=True)
+        ]
     return Claim(
         comparison.name, comparison.statement, comparison.source, comparison.test, tuple(judged), comparison.paper
     )

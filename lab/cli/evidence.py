@@ -34,6 +34,8 @@ def starter(
     with spoken_errors():
         store = Store()
         results: dict[str, RunResult] = {}
+        if not only:  # the engine, a process of its own, must not count what is shipped as done
+            store.train_anew(config.key for study in starter_study.studies() for config in study.configs())
         store.starter = Starter(None)  # what is shipped already is no evidence for what is made now
         for study in starter_study.studies():
             print(f"{study.key}  {len(study.configs()):3} runs  {study_command(study)}")
@@ -102,6 +104,8 @@ def findings(
         results = {result.config.key: result for result in shipped.results()}
         if not results or shipped.manifest is None:
             raise LabError(shipped.problem or "There is no starter study here; `git` has it under cache/starter.")
+        if not TEMPLATE.exists():
+            raise LabError(f"{TEMPLATE}, the words around the numbers, is not here; a checkout has it.")
         try:
             drawn = write(out, TEMPLATE.read_text(encoding="utf-8"), results, shipped.manifest)
         except OSError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import signal
 import sys
 import time
@@ -252,8 +253,8 @@ def _arm_line(arm: Arm) -> str:
     if arm.difference is None:
         return line
     d = arm.difference
-    interval = "" if d.n < 2 else f" [{100 * d.low:+.1f}, {100 * d.high:+.1f}]"
-    return f"{line}  {100 * d.mean:+.1f} pp{interval}  {d.verdict}"
+    interval = "" if math.isnan(d.low) else f" [{100 * d.low:+.1f}, {100 * d.high:+.1f}]"
+    return f"{line}  {100 * d.mean:+.1f} pp{interval}  {arm.verdict}"
 
 
 def _write_csv(path: Path, results: Iterable[RunResult]) -> None:

@@ -175,6 +175,8 @@ class Engine:
         places = queue.places
         if any(key in places for key in rest) and not self._is_alive():
             self.resume()
+        # Wanted with their weights, and taken back: their shipped results are there as before.
+        shipped = self.store.shipped(key for key in rest if key not in places)
 
         def state(key: str) -> RunState:
             if key in done:
@@ -186,6 +188,8 @@ class Engine:
                 return RunState("running", run.step, run.steps, run.seconds, tuple(run.points))
             if key in places:
                 return RunState("queued", place=places[key])
+            if key in shipped:
+                return RunState("done")
             return RunState("stopped" if key in queue.stopped else "unknown")
 
         return {key: state(key) for key in keys}

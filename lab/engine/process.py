@@ -246,7 +246,10 @@ class EngineProcess:
     def take(self, config: RunConfig, text: str, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Keep a result for storing, unless it is none: a worker may run another version of the lab."""
         try:
-            self.unsaved.append((RunResult.from_json(text), arrays))
+            result = RunResult.from_json(text)
+            if result.config != config:  # else it would be stored as another run, and this one handed out for ever
+                raise ValueError("it is the result of another run")
+            self.unsaved.append((result, arrays))
         except UNREADABLE as error:
             self.unsaved.append((config.key, f"The worker's result could not be read: {first_line(error)}"))
 

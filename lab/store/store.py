@@ -75,10 +75,11 @@ class Store:
         yield from (shipped for shipped in self.starter.results() if shipped.config.key not in own)
 
     def done(self, keys: Iterable[str]) -> set[str]:
-        """Which of these runs have a result; does not read them."""
+        """Which of these runs have a result; does not read those of this folder."""
         keys = list(keys)
         done = {row[7:] for row in self._database.known([f"result/{key}" for key in keys])}
-        shipped = [key for key in keys if key not in done and key in self.starter.texts]
+        # Read, because nothing sets a shipped result aside that cannot be: it would never be trained.
+        shipped = [key for key in keys if key not in done and self.starter.get(key) is not None]
         anew = self._database.known([f"anew/{key}" for key in shipped])
         return done | {key for key in shipped if f"anew/{key}" not in anew}
 
