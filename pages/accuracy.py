@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pandas as pd
 import streamlit as st
@@ -11,16 +12,14 @@ from lab import arms, link
 from lab.arms import Arm
 from lab.commands import study_command
 from lab.config import RunConfig
-from lab.engine import RunState
 from lab.engine.estimate import in_words
-from lab.engine.width import LEAST_SEEDS, complete_seeds
 from lab.figures import accuracy, learning
 from lab.positions import Position
-from lab.results import CurvePoint, RunResult
+from lab.results import CurvePoint
 from lab.study import Study
-from lab.tasks import TaskError, get_task
+from lab.tasks import get_task
 from lab.tasks.recipes import recipe
-from pages.parts import behind, resources, shell, state, studies, tables, training
+from pages.parts import behind, compared, live, resources, shell, state, studies, tables
 from pages.parts.shown import heading, panels, plain, show
 
 heading(
@@ -88,23 +87,11 @@ def _budget() -> None:
     st.session_state["steps"] = min(link.MAX_STEPS, steps)
 
 
-def origin(results: dict[str, RunResult]) -> str:
-    """How many of the results come with the lab, in words; empty if none do."""
-    shipped, manifest = resources.store().shipped(results), resources.store().starter.manifest
-    if not shipped or manifest is None:
-        return ""
-    device = manifest.on.get("device", "several devices")
-    where = plain(f"commit {manifest.commit[:7]}, {device.upper() if device == 'cpu' else device}, {manifest.date}")
-    if len(shipped) == len(results):
-        return f":material/inventory_2: All {len(results)} runs come with the lab ({where}); yours will join them."
-    return f":material/inventory_2: {len(shipped)} of these {len(results)} runs come with the lab ({where}); yours join them."
-
-
 def more_seeds(study: Study) -> None:
     """The way to more seeds that are here already, where there are any: somebody has trained them, or they come with the lab."""
     first = study.seeds[0]
     larger = replace(study, seeds=tuple(range(first, first + link.MAX_SEEDS)))
-    here = complete_seeds(larger.configs(), resources.store().done(run.key for run in larger.configs()))
+    here = live.seeds_here(larger)
     count = next((n for n, seed in enumerate(larger.seeds) if seed not in here), link.MAX_SEEDS)
     if count > len(study.seeds):
         words = f"Show all {count} seeds that are here"
@@ -118,30 +105,10 @@ def _show_seeds(count: int) -> None:
     st.session_state["seeds"] = count
 
 
-def width_now(study: Study, states: dict[str, RunState], results: dict[str, RunResult]) -> tuple[int, float]:
-    """Over how many whole seeds, and up to which half-width in points, the differences to the baseline are known."""
-    settled = {key for key, run in states.items() if run.kind in ("done", "failed")}
-    seeds = set(complete_seeds(study.configs(), settled))
-    return len(seeds), 100 * arms.widest(arms.arms(r for r in results.values() if r.config.seed in seeds))
-
-
-def stopping(n: int, width: float, until: float, reached: bool) -> None:
-    """How near the stop at a width is, and why it stops at a width."""
-    if reached:
-        words = f"**Reached at n = {n}**: widest ± {width:.1f} points. "
-    elif n >= 2:
-        words = f"Widest at n = {n}: ± {width:.1f} points of ± {until:g}; from n = {LEAST_SEEDS} on it may stop. "
-    else:
-        words = ""
-    st.caption(
-        f"{words}Stopping at a width keeps the interval honest, because a width does not say which way a difference goes. Stopping as soon "
-        "as one is significant would not: in simulated studies without any difference, looking after every seed found one in 19 %."
-    )
-
-
-def picture(study: Study, states: dict[str, RunState], results: dict[str, RunResult]) -> None:
+def picture(study: Study, states: live.States, results: live.Results) -> None:
     """Everything there is so far: the figures, the runs behind the chosen position, the learning curves, the tables."""
-    found = arms.arms(results.values())
+    more_seeds(study)
+    found = compared.arms_of(results.values())
     chosen = Position(state.values()["position"])
     if found:
         left, right = panels([1, 1], least=360)
@@ -171,7 +138,7 @@ def one_more_seed(found: list[Arm]) -> str:
     )
 
 
-def pairs(study: Study, found: list[Arm], chosen: Position, results: dict[str, RunResult]) -> None:
+def pairs(study: Study, found: list[Arm], chosen: Position, results: live.Results) -> None:
     """The chosen position: its pairs, and its runs."""
     real, random = (
         next((arm for arm in found if arm.config.position is chosen and arm.config.permuted is permuted), None)
@@ -192,10 +159,10 @@ def pairs(study: Study, found: list[Arm], chosen: Position, results: dict[str, R
 
 def curves(
     study: Study,
-    states: dict[str, RunState],
+    states: live.States,
     found: list[Arm],
     chosen: Position,
-    results: dict[str, RunResult],
+    results: live.Results,
 ) -> None:
     """More than the end point: the learning curves, also of runs that are still going, and what they say."""
     grown: dict[RunConfig, tuple[CurvePoint, ...]] = {
@@ -226,7 +193,7 @@ def curves(
         tables.learning_curves(found, percent / 100)
 
 
-def in_numbers(study: Study, found: list[Arm], results: dict[str, RunResult]) -> None:
+def in_numbers(study: Study, found: list[Arm], results: live.Results) -> None:
     """What the figures say, in numbers: by position, and every run with a download."""
     st.markdown("#### In numbers")
     st.markdown("##### Against the baseline")
@@ -262,48 +229,12 @@ def study_itself(study: Study) -> None:
         st.code(study_command(study, state.values()["until"]), language="bash")
 
 
-study = controls()
-info = get_task(study.base.task).info
-keys = [run.key for run in study.configs()]
-if (reason := get_task(study.base.task).unavailable(study.base.size)) and not resources.store().done(keys):
-    raise TaskError(reason, "task")
-st.caption(f"**{info.title}**: {info.description}", help=f"Source: {info.source}. Licence: {info.licence}.")
-until = state.current()["until"]
-busy = any(run.kind in training.UNDER_WAY for run in resources.engine().runs(keys).values())
-
-
-@st.fragment(run_every=1.0 if busy else None)
-def live() -> None:
-    """All that changes while a study trains. The fragment asks again every second, and only then."""
-    behind.follow()
-    states = resources.engine().runs(keys)
-    results = resources.store().get_many(keys)
-    still = any(run.kind in training.UNDER_WAY for run in states.values())
-    n, width = width_now(study, states, results) if until else (0, 0.0)
-    reached = bool(until) and n >= LEAST_SEEDS and width <= until
-    training.buttons(study, states, until, reached, aside=origin(results))
-    if (
-        still != busy
-    ):  # after the buttons: else a press would be lost when somebody else's study has just begun or ended
-        st.rerun()
-    if until:
-        stopping(n, width, until, reached)
-    if still:
-        training.progress(study, states, results, at_most=bool(until))
-    training.failures(study, states)
-    if not still:
-        more_seeds(study)
-    if not results and not still:
-        nothing_yet(study)
-    picture(study, states, results)
-
-
 def nothing_yet(study: Study) -> None:
     """What Train will do, and what will then be seen."""
-    seeds = len(study.seeds)
+    runs, seeds = len(study.configs()), len(study.seeds)
     st.info(
-        f"Nothing is trained yet for these settings. **Train** starts {len(keys)} runs of {study.base.steps} steps"
-        f" ({len(keys) // seeds} for {'the one seed' if seeds == 1 else f'each of {seeds} seeds'}) and draws each as it ends:\n\n"
+        f"Nothing is trained yet for these settings. **Train** starts {runs} runs of {study.base.steps} steps"
+        f" ({runs // seeds} for {'the one seed' if seeds == 1 else f'each of {seeds} seeds'}) and draws each as it ends:\n\n"
         "1. the accuracy at every position, one mark a seed;\n"
         "2. how far each position is from the baseline, and whether that could be chance;\n"
         "3. the learning curves, and every number to download.\n\n"
@@ -313,7 +244,10 @@ def nothing_yet(study: Study) -> None:
     )
 
 
-live()
+study = controls()
+info = get_task(study.base.task).info
+st.caption(f"**{info.title}**: {info.description}", help=f"Source: {info.source}. Licence: {info.licence}.")
+live.show(study, partial(picture, study), nothing_yet, state.current()["until"])
 study_itself(study)
 for notice in resources.store().notices()[-3:]:
     st.caption(f"Store: {plain(notice)}")

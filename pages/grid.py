@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
+
 import pandas as pd
 import streamlit as st
 
@@ -9,10 +12,9 @@ from lab import link, locality
 from lab.arms import Arm
 from lab.figures import grid
 from lab.positions import Position
-from lab.results import RunResult
 from lab.study import Study
-from lab.tasks import TaskError, get_task
-from pages.parts import behind, compared, resources, shell, state, studies, training
+from lab.tasks import get_task
+from pages.parts import behind, compared, live, shell, state, studies
 from pages.parts.shown import heading, panels
 
 heading(
@@ -46,7 +48,7 @@ def controls() -> Study:
     return studies.by_alpha(state.current())
 
 
-def cells(study: Study, found: list[Arm], results: dict[str, RunResult]) -> None:
+def cells(study: Study, found: list[Arm], results: live.Results) -> None:
     """The heatmap, and the runs behind the cell that the sidebar names."""
     values = state.values()
     position, alpha = Position(values["position"]), values["alpha"]
@@ -111,7 +113,7 @@ def neighbourhood(study: Study, found: list[Arm]) -> None:
 def _row(arm: Arm) -> dict[str, str]:
     assert arm.difference is not None
     assert arm.local is not None
-    interval = f"{100 * arm.local.low:+.1f} to {100 * arm.local.high:+.1f}" if arm.local.low == arm.local.low else "–"
+    interval = f"{100 * arm.local.low:+.1f} to {100 * arm.local.high:+.1f}" if not math.isnan(arm.local.low) else "–"
     return {
         "position": arm.config.position.label,
         "real − baseline": f"{100 * arm.difference.mean:+.1f}",
@@ -124,7 +126,7 @@ def _row(arm: Arm) -> dict[str, str]:
 
 def nothing_yet(study: Study) -> None:
     """What Train will do, how long it takes, and what will then be seen."""
-    runs, seeds = len(keys), len(study.seeds)
+    runs, seeds = len(study.configs()), len(study.seeds)
     takes = {"mini": "seconds", "small": "minutes"}.get(study.base.size, "hours")
     st.info(
         f"Nothing is trained yet for these settings. **Train** starts {runs} runs of {study.base.steps} steps ({runs // seeds} for "
@@ -138,35 +140,8 @@ def nothing_yet(study: Study) -> None:
     )
 
 
-study = controls()
-info = get_task(study.base.task).info
-keys = [run.key for run in study.configs()]
-if (reason := get_task(study.base.task).unavailable(study.base.size)) and not resources.store().done(keys):
-    raise TaskError(reason, "task")
-st.caption(f"**{info.title}**, size {study.base.size}, {study.base.steps} steps a run.")
-shell.page_link(
-    "accuracy", "Size, steps and the other settings of the arms: on Accuracy by position", ":material/tune:"
-)
-busy = any(run.kind in training.UNDER_WAY for run in resources.engine().runs(keys).values())
-
-
-@st.fragment(run_every=1.0 if busy else None)
-def live() -> None:
-    """All that changes while the grid trains. The fragment asks again every second, and only then."""
-    behind.follow()
-    states = resources.engine().runs(keys)
-    results = resources.store().get_many(keys)
-    still = any(run.kind in training.UNDER_WAY for run in states.values())
-    training.buttons(study, states)
-    if (
-        still != busy
-    ):  # after the buttons: else a press would be lost when somebody else's study has just begun or ended
-        st.rerun()
-    if still:
-        training.progress(study, states, results)
-    training.failures(study, states)
-    if not results and not still:
-        nothing_yet(study)
+def picture(study: Study, _states: live.States, results: live.Results) -> None:
+    """The heatmap, the runs behind a cell, and real against random neighbours, as far as they are known."""
     found = compared.arms_of(results.values())
     if any(arm.difference for arm in found):
         cells(study, found, results)
@@ -175,4 +150,9 @@ def live() -> None:
         st.info("A difference needs a run of the baseline and one of a position at the same seed.")
 
 
-live()
+study = controls()
+st.caption(f"**{get_task(study.base.task).info.title}**, size {study.base.size}, {study.base.steps} steps a run.")
+shell.page_link(
+    "accuracy", "Size, steps and the other settings of the arms: on Accuracy by position", ":material/tune:"
+)
+live.show(study, partial(picture, study), nothing_yet)

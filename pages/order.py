@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import get_args
 
 import streamlit as st
@@ -14,7 +15,7 @@ from lab.results import RunResult
 from lab.statistics import RankCorrelation
 from lab.study import Study
 from lab.tasks import get_task
-from pages.parts import behind, compared, resources, shell, state, studies
+from pages.parts import behind, compared, live, resources, shell, state, studies
 from pages.parts.shown import heading, panels, show
 
 heading(
@@ -26,6 +27,8 @@ heading(
 
 def what_there_is(study: Study, results: dict[str, RunResult]) -> None:
     """How many of the study's runs are there, and the way to train the others."""
+    if said := live.origin(results):
+        st.caption(said)
     total = len(study.configs())
     if len(results) == total:
         return
@@ -76,7 +79,7 @@ def verdict(rank: RankCorrelation, when: When) -> str:
             f"Accuracy {rank.verdict.replace('with it', f'with χ {order.WHEN[when]}')}: positions where heat and attention disagree more "
             f"gain {less}."
         )
-    if rank.low != rank.low:
+    if math.isnan(rank.low):
         return f"Whether χ {order.WHEN[when]} goes with the accuracy change cannot be said: {rank.verdict}."
     return f"χ {order.WHEN[when]} is not shown to explain the accuracy change: {rank.verdict}."
 

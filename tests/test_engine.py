@@ -183,6 +183,7 @@ class Away:
         self.connected, self.slots, self.pack_size, self.workers = False, 1, 1, []
         self.handed_out, self.status, self.done = 0, "pending", []
         self.error: BaseException | None = None
+        self.stopped: list[tuple[str, list[str]]] = []
 
     def connect(self) -> None:
         self._may("connect")
@@ -196,6 +197,7 @@ class Away:
 
     def stop(self, attempt: str, keys: list[str]) -> None:
         self._may("stop")
+        self.stopped.append((attempt, keys))
 
     def submit(self, configs: list[RunConfig], attempt: str) -> "Away":
         self._may("submit")
@@ -256,6 +258,8 @@ def test_a_scheduler_that_does_not_answer_is_away_and_found_again(process, where
     assert process.message == ""
     assert process.cluster.connected
     assert len(process.attempts) == (where != "stop")
+    lost = [[runs(0, 1)[0].key]] * (where in ("stop", "look"))
+    assert [keys for _, keys in process.cluster.stopped] == lost, "a worker that has kept on is told to stop"
 
 
 @pytest.mark.parametrize("error", TROUBLE, ids=repr)

@@ -62,7 +62,7 @@ def test_a_disk_that_fills_up_while_a_study_trains_costs_nothing(small_disk):  #
 def test_what_cannot_be_stored_is_kept_and_not_trained_again(process, monkeypatch):  # noqa: F811
     """One run, and the disk full when its result comes in: the first try to store it is not the last."""
     process.tick()
-    process._refresh = lambda: False  # what the store lacks is handed out from memory, until the next look
+    process.wanted._again = lambda: False  # what the store lacks is handed out from memory, until the next look
     [attempt] = process.attempts.values()
     result = dataclasses.replace(make_result(), config=attempt.configs[0])
     process.cluster.result = lambda timeout: [(result.to_json(), {})]

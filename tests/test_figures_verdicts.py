@@ -158,7 +158,7 @@ def test_what_locality_adds_is_paired_by_seed_and_corrected_for_its_own_comparis
     half = 100 * 2.7764451 * np.std(pairs, ddof=1) / math.sqrt(5)
     assert (strong["difference"], strong["high"]) == pytest.approx((15, 15 + half))
     assert "13 such comparisons" in figure.guide
-    assert f"{STRONG.label} +15.0, above its permuted control at n = 5" in figure.alt
+    assert f"{STRONG.label} +15.0 points, above its permuted control at n = 5" in figure.alt
     with pytest.raises(ValueError, match="random neighbours"):
         grid.locality([arm for arm in ONE if arm.local is None])
 

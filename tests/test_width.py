@@ -32,6 +32,12 @@ def test_a_seed_counts_once_all_its_runs_are_there():
     assert width.complete_seeds(STUDY.configs(), keys) == [0, 2]
 
 
+def ended(store, failed=()):
+    keys = [run.key for run in STUDY.configs()]
+    found = width.width_of(STUDY.configs(), store.done(keys) | set(failed), store.get_many(keys).values())
+    return width.narrow_enough(*found, until=0.01)
+
+
 @pytest.mark.parametrize(
     ("spread", "seeds", "ends"),
     [
@@ -43,14 +49,24 @@ def test_a_seed_counts_once_all_its_runs_are_there():
 def test_it_ends_at_a_width_from_five_seeds_on(tmp_path, spread, seeds, ends):
     store = Store(tmp_path)
     put(store, range(seeds), [spread * (-1) ** s for s in range(8)])
-    assert width.reached(store, STUDY.configs(), range(seeds), 0.01) is ends
+    assert ended(store) is ends
 
 
 def test_what_the_difference_says_does_not_end_it(tmp_path):
     store = Store(tmp_path)
     put(store, range(6), [0.3 + 0.05 * (-1) ** s for s in range(8)])  # far from 0, and wide
     assert paired_difference([0.3 + 0.05 * (-1) ** s for s in range(6)]).low > 0
-    assert not width.reached(store, STUDY.configs(), range(6), 0.01)
+    assert not ended(store)
+
+
+def test_a_failed_run_is_no_seed_of_its_arm(tmp_path):
+    store = Store(tmp_path)
+    put(store, range(4), [0.001 * (-1) ** s for s in range(8)])
+    store.put(result(Position.BASELINE, 4, 0.5), {})
+    failed = [run.key for run in STUDY.configs() if run.seed == 4 and run.position is Position.AFTER_EMBEDDING]
+    assert not ended(store, failed), "five seeds are over, but the difference rests on four"
+    put(store, [5], [0.001 * (-1) ** s for s in range(8)])
+    assert ended(store, failed)
 
 
 def test_the_engine_closes_the_request_and_wants_no_more_of_it(tmp_path, monkeypatch):
@@ -60,11 +76,11 @@ def test_the_engine_closes_the_request_and_wants_no_more_of_it(tmp_path, monkeyp
     narrow = store.requests.add(STUDY.configs(), "", until=0.01)
     plain = store.requests.add(STUDY.configs()[:12], "")
     put(store, range(4), [0.001 * (-1) ** s for s in range(8)])
-    process.refresh()
-    assert {request.id for request in process.asked} == {narrow, plain}
+    process.wanted.refresh(())
+    assert {request.id for request in process.wanted.asked} == {narrow, plain}
     put(store, [4], [0.001 * (-1) ** s for s in range(8)])
-    process.refresh()
-    assert process.asked == [Asked(plain, STUDY.configs()[:12])]
+    process.wanted.refresh(())
+    assert process.wanted.asked == [Asked(plain, STUDY.configs()[:12])]
     states = {request.id: request.state for request in store.requests.all()}
     assert states == {narrow: "done", plain: "open"}
 

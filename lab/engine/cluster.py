@@ -66,6 +66,7 @@ class Cluster:
         self._local: LocalCluster | None = None
         self._errands = ThreadPoolExecutor(4, thread_name_prefix="errand")
         self._looking: Future[None] | None = None
+        self._telling: dict[str, Future[Any]] = {}
         self._sent: dict[str, Any] = {}  # own tasks whose bytes the cluster holds, the latest last: a Dask future each
         self.workers: list[Worker] = []
         self._gpus = False
@@ -135,8 +136,13 @@ class Cluster:
 
     def stop(self, attempt: str, keys: Sequence[str]) -> None:
         """Tell every worker, in the background, that these runs shall end: nobody knows which is just starting them."""
-        if self._client is not None:
-            self._errands.submit(self._client.run, worker.stop, attempt, list(keys), on_error="ignore")
+        before = self._telling.get(attempt)
+        # One at a time: it is said again and again, and a cluster that does not answer must not pile up what is to be said.
+        if self._client is not None and (before is None or before.done()):
+            self._telling = {name: told for name, told in self._telling.items() if not told.done()}
+            self._telling[attempt] = self._errands.submit(
+                self._client.run, worker.stop, attempt, list(keys), on_error="ignore"
+            )
 
     def close(self) -> None:
         """Let go of the scheduler; the embedded one and its workers end."""
@@ -195,7 +201,9 @@ def _gpu_count() -> int:
     if shutil.which("nvidia-smi") is None:
         return 0
     code = "import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 0)"
-    answer = subprocess.run(  # noqa: S603
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
-    )
-    return int(answer.stdout) if answer.returncode == 0 else 0
+    with contextlib.suppress(OSError, ValueError, subprocess.SubprocessError):  # a driver that hangs or babbles is none
+        answer = subprocess.run(  # noqa: S603
+            [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
+        )
+        return int(answer.stdout)
+    return 0

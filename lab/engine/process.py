@@ -11,7 +11,7 @@ import queue
 import shutil
 import signal
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,11 +22,12 @@ from numpy.typing import NDArray
 from lab.config import RunConfig
 from lab.engine.address import scheduler_from_environment
 from lab.engine.causes import cause, cause_elsewhere, first_line
-from lab.engine.dispatch import Asked, fair_order, take_packs
+from lab.engine.dispatch import take_packs
+from lab.engine.every import Every
 from lab.engine.launch import cap_log
 from lab.engine.live import STARTING, Live, Running, write_live
 from lab.engine.presence import anyone_there, engine_lock
-from lab.engine.width import complete_seeds, reached
+from lab.engine.wanted import Wanted
 from lab.results import CurvePoint, RunResult
 from lab.store import UNREADABLE, Store, StoreError
 
@@ -52,21 +53,6 @@ class Attempt:
     told: float = 0.0
 
 
-class Every:
-    """Called, true once in so many seconds; by the monotonic clock, because the other one may jump."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds, self._next = seconds, float("-inf")
-
-    def __call__(self) -> bool:
-        """Whether it is time again."""
-        now = time.monotonic()
-        if now < self._next:
-            return False
-        self._next = now + self.seconds
-        return True
-
-
 class EngineProcess:
     """One loop in one thread. Everything the engine must not forget is in the store; this is only what is under way."""
 
@@ -79,21 +65,20 @@ class EngineProcess:
         shutil.rmtree(scratch, ignore_errors=True)  # of an engine that was killed
         self.cluster = Cluster(scheduler_from_environment(), scratch, lambda event: self.inbox.put(("event", event)))
         self.attempts: dict[str, Attempt] = {}
-        self.asked: list[Asked] = []
-        self.settled: set[str] = set()
-        self.turns: dict[str, int] = {}
+        self.orphans: dict[
+            str, list[str]
+        ] = {}  # attempts that went on when the scheduler was lost, if their workers live
+        self.wanted = Wanted(store)
         self.solo: set[str] = set()
-        self.widths: dict[str, int] = {}  # at how many seeds a request's intervals were last looked at
         self.unsaved: list[tuple[RunResult, Mapping[str, NDArray[Any]]] | tuple[str, str]] = []
         self.known: dict[str, dict[str, Any]] = {}  # what workers have told of themselves, by address
-        self.version: tuple[int, ...] = ()
         self.message = self.trouble = ""  # about the cluster; about the store
         self.since = 0.0  # when one of them began
         self.ending = False
         self.number = itertools.count(1)
         self.grace = float(os.environ.get("LAB_ENGINE_GRACE", "15"))
         self.seen = time.monotonic()
-        self._connect, self._refresh, self._look = Every(AWAY_SECONDS), Every(1.0), Every(2.0)
+        self._connect, self._look = Every(AWAY_SECONDS), Every(2.0)
         self._publish, self._clients, self._tidy, self._save = Every(LIVE), Every(0.5), Every(60), Every(2.0)
 
     def run(self) -> None:
@@ -102,7 +87,8 @@ class EngineProcess:
             while not self.ending:
                 try:
                     self.tick()
-                    self.trouble = ""
+                    if not self.unsaved:
+                        self.trouble = ""
                 except StoreError as error:  # a full disk, say: nothing new is begun until it is over
                     self.trouble = str(error)
                     self.publish()
@@ -123,12 +109,13 @@ class EngineProcess:
             self.ending |= time.monotonic() - self.seen > self.grace
         if self.unsaved and self._save():
             self.save()
-        if self.store.version() != self.version or self._refresh():
-            self.refresh()
+        self.wanted.look(self.held())
+        self.solo &= self.wanted.keys
         try:
             if self.connected():
                 self.stop_unwanted()
-                self.hand_out()
+                if not self.unsaved:
+                    self.hand_out()
         except LOST as error:
             self.let_go(error)
         if self._publish():
@@ -146,9 +133,12 @@ class EngineProcess:
             return True
         if not self._connect():
             return False
-        self.attempts.clear()  # their futures died with the connection; what is wanted is handed out again
+        self.forget()
         self.cluster.close()
         self.cluster.connect()
+        for name, keys in self.orphans.items():
+            self.cluster.stop(name, keys)
+        self.orphans.clear()
         self.message = ""
         return True
 
@@ -158,19 +148,28 @@ class EngineProcess:
         self.message = (
             f"The scheduler is away ({first_line(error)}); it is tried again every {AWAY_SECONDS:.0f} seconds."
         )
-        self.attempts.clear()
+        self.forget()
         self.cluster.close()
+
+    def forget(self) -> None:
+        """Give up all attempts: their futures died with the connection, and what is wanted is handed out again.
+
+        A worker may have kept on, on a cluster that only we were cut off from: it is told to stop once we are back, so that it does not
+        hold a slot to the end of a run that somebody else trains too.
+        """
+        self.orphans |= {name: [c.key for c in attempt.configs] for name, attempt in self.attempts.items()}
+        self.attempts.clear()
 
     def hand_out(self) -> None:
         """Keep every slot busy, and one more pack waiting for each so that none idles between two runs."""
         free = 2 * self.cluster.slots - len(self.attempts)
-        if free <= 0 or not self.asked:
+        if free <= 0 or not self.wanted.asked:
             return
         under_way = {config.key for attempt in self.attempts.values() for config in attempt.configs}
-        order = fair_order(self.asked, self.settled | under_way | self.held(), self.turns)
+        order = self.wanted.order(under_way)
         for pack in take_packs(order, free, self.cluster.pack_size, self.solo):
             for request_id, _ in pack:
-                self.turns[request_id] += 1
+                self.wanted.turns[request_id] += 1
             self.submit([config for _, config in pack])
 
     def submit(self, configs: list[RunConfig]) -> None:
@@ -183,7 +182,7 @@ class EngineProcess:
 
     def stop_unwanted(self) -> None:
         """Tell workers to end what no open request wants; again and again, since a worker may die and forget."""
-        wanted = {run.key for request in self.asked for run in request.runs}
+        wanted = self.wanted.keys
         for name, attempt in self.attempts.items():
             attempt.stopping |= {config.key for config in attempt.configs} - wanted
             if attempt.stopping and time.monotonic() - attempt.told > STOP_AGAIN:
@@ -270,53 +269,15 @@ class EngineProcess:
             if isinstance(first, RunResult):
                 self.store.put(first, second)  # type: ignore[arg-type]
                 log.info("Stored %s", first.config.key)
-                self.settled.add(first.config.key)
+                self.wanted.settled.add(first.config.key)
             else:
                 self.store.fail(first, str(second))
-                self.settled.add(first)
+                self.wanted.settled.add(first)
             self.unsaved.pop(0)
 
     def held(self) -> set[str]:
         """The runs that are over and that a full disk, say, keeps from being stored: they are not trained again."""
         return {first.config.key if isinstance(first, RunResult) else first for first, _ in self.unsaved}
-
-    # what is wanted
-
-    def refresh(self) -> None:
-        """Read the open requests; close those that have all they asked for."""
-        version = self.store.version()
-        unsaved = self.held()
-        requests = [request for request in self.store.requests.all() if request.state == "open"]
-        asked = [Asked(request.id, self.store.requests.plan(request.id)) for request in requests]
-        untils = {request.id: request.until for request in requests}
-        keys = list({run.key for request in asked for run in request.runs})
-        self.settled = self.store.done(keys) | set(self.store.failures(keys)) | unsaved
-        for request in asked:
-            if all(run.key in self.settled and run.key not in unsaved for run in request.runs):
-                self.store.requests.close(request.id, "done")
-        asked = [request for request in asked if not self.narrow_enough(request, untils.get(request.id, 0.0), unsaved)]
-        self.asked = [request for request in asked if any(run.key not in self.settled for run in request.runs)]
-        turns = {request.id: self.turns[request.id] for request in self.asked if request.id in self.turns}
-        level = min(
-            turns.values(), default=0
-        )  # a newcomer need not wait until all have had as many turns as the oldest
-        self.turns = {request.id: turns.get(request.id, level) for request in self.asked}
-        self.solo &= set(keys)
-        self.version = version
-
-    def narrow_enough(self, request: Asked, until: float, unsaved: Collection[str]) -> bool:
-        """Close a request whose intervals are as narrow as was asked for; looked at once for each seed that becomes complete."""
-        if not until:
-            return False
-        seeds = complete_seeds(request.runs, self.settled - set(unsaved))
-        if self.widths.get(request.id) == len(seeds):
-            return False
-        self.widths[request.id] = len(seeds)
-        if not reached(self.store, request.runs, seeds, until):
-            return False
-        log.info("Request %s ends at %d seeds: its intervals are narrow enough", request.id, len(seeds))
-        self.store.requests.close(request.id, "done")
-        return True
 
     def publish(self) -> None:
         """Tell the clients how things are."""
@@ -328,7 +289,7 @@ class EngineProcess:
         given = [config.key for attempt in self.attempts.values() if not attempt.progress for config in attempt.configs]
         message, slots, pack = self.trouble or self.message, self.cluster.slots, self.cluster.pack_size
         self.since = (self.since or time.time()) if message else 0.0
-        live = Live(os.getpid(), message, slots, workers, self.turns, running, pack, given, self.since)
+        live = Live(os.getpid(), message, slots, workers, self.wanted.turns, running, pack, given, self.since)
         write_live(self.store.path / "live.json", live)
 
 

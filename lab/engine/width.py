@@ -7,11 +7,11 @@ which way the difference goes: studies that stop at one cover the truth in 92 to
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from lab.arms import arms, widest
 from lab.config import RunConfig
-from lab.store import Store
+from lab.results import RunResult
 
 LEAST_SEEDS = 5
 """No stop before so many: of few seeds, some agree by chance and make a narrow interval."""
@@ -23,12 +23,17 @@ def complete_seeds(runs: Sequence[RunConfig], settled: Collection[str]) -> list[
     return [seed for seed in dict.fromkeys(run.seed for run in runs) if seed not in missing]
 
 
-def reached(store: Store, runs: Sequence[RunConfig], seeds: Collection[int], until: float) -> bool:
-    """Whether over these seeds every arm's difference to the baseline has a half-width of at most ``until``.
+def width_of(runs: Sequence[RunConfig], settled: Collection[str], results: Iterable[RunResult]) -> tuple[int, float]:
+    """On how many seeds the least known difference to the baseline rests, and the widest half-width, over the seeds that are complete.
 
-    Arms without a difference, because their runs failed, are not waited for.
+    A run that failed makes no pair, so the number may be smaller than that of the complete seeds; arms without any pair, because all of
+    their runs failed, are not waited for. ``(0, inf)`` where there is no difference at all.
     """
-    if len(seeds) < LEAST_SEEDS:
-        return False
-    results = store.get_many(run.key for run in runs if run.seed in seeds)
-    return widest(arms(results.values())) <= until
+    seeds = set(complete_seeds(runs, settled))
+    found = [arm for arm in arms(r for r in results if r.config.seed in seeds) if arm.difference]
+    return min((arm.difference.n for arm in found if arm.difference), default=0), widest(found)
+
+
+def narrow_enough(n: int, width: float, until: float) -> bool:
+    """Whether a study may end: ``n`` and ``width`` as :func:`width_of` gives them, ``until`` the half-width that was asked for."""
+    return n >= LEAST_SEEDS and width <= until

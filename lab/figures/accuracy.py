@@ -14,9 +14,6 @@ from lab.figures.marks import PERMUTED, REAL
 from lab.figures.palette import INK
 from lab.positions import Position
 
-_HEIGHT = 330
-_MORE = 50
-"""What the rows need more where each holds two arms."""
 _BASELINE = "baseline"
 
 
@@ -59,7 +56,7 @@ def by_position(arms: Sequence[Arm], chance: float, chosen: Position | None = No
     spoken = "; ".join(f"{arm.config.label} {arm.mean:.1%} (n = {len(arm.results)})" for arm in arms)
     hollow = " Hollow marks: the permuted control, whose neighbours are random tokens." if controlled else ""
     return Figure(
-        alt.layer(marks.rows(chosen), *layers).properties(height=_HEIGHT + _MORE * controlled),
+        alt.layer(marks.rows(chosen), *layers).properties(height=marks.HEIGHT + marks.MORE * controlled),
         title="Accuracy by position",
         guide=f"Further right is better. One mark for each seed, a coloured bar at their mean; the grey line is the baseline's mean. "
         f"Guessing would give {chance:.1%}.{hollow}",
@@ -71,55 +68,18 @@ def by_position(arms: Sequence[Arm], chance: float, chosen: Position | None = No
 def difference(arms: Sequence[Arm], chosen: Position | None = None) -> Figure:
     """The mean paired difference to the baseline with its 95 % t interval, for each position."""
     rows = [
-        {
-            **marks.named(arm.config),
-            "difference": 100 * arm.difference.mean,
-            # One pair has no interval: NaN draws none.
-            "low": 100 * arm.difference.low,
-            "high": 100 * arm.difference.high,
-            "n": arm.difference.n,
-            "verdict": arm.verdict,
-        }
+        {**marks.named(arm.config), **marks.in_points(arm.difference), "verdict": arm.verdict}
         for arm in arms
         if arm.difference is not None
     ]
-    frame = pd.DataFrame(rows)
-    controlled = bool((frame["control"] == PERMUTED).any())
-    offset = marks.offset(controlled)
-    tooltip: list[str | alt.Tooltip] = [
-        "position",
-        "control",
-        alt.Tooltip("difference", format="+.1f", title="mean difference (points)"),
-        alt.Tooltip("low", format="+.1f", title="95 % from (points)"),
-        alt.Tooltip("high", format="+.1f", title="to (points)"),
-        "n",
-        "verdict",
-    ]
-    colour = alt.Color("position:N", scale=marks.COLOUR, legend=None)
-
-    def x(field: str) -> alt.X:
-        return alt.X(field, title="difference (percentage points)", axis=alt.Axis(tickCount=7))
-
-    bars = (
-        alt.Chart(frame)
-        .mark_rule(strokeWidth=2.5)
-        .encode(x=x("low:Q"), x2="high:Q", y=marks.Y, color=colour, tooltip=tooltip, **offset)
-    )
-    dots = marks.points(alt.Chart(frame), size=90).encode(x=x("difference:Q"), y=marks.Y, tooltip=tooltip, **offset)
-    spoken = "; ".join(
-        f"{row['position']}{' (permuted)' if row['control'] == PERMUTED else ''} {row['difference']:+.1f} points, {row['verdict']}"
-        for row in rows
-    )
     looks = max(arm.looks for arm in arms)
     return Figure(
-        alt.layer(marks.rows(chosen), marks.rule(0, "no difference", [1, 0]), bars, dots).properties(
-            height=_HEIGHT + _MORE * controlled
-        ),
+        marks.differences(rows, "difference (percentage points)", chosen),
         title="Mean difference to the baseline",
         guide="Each seed is compared with the baseline of the same seed: the mark is the mean difference, the bar its own 95 % interval "
         f"(paired t). The verdicts in words are stricter: Holm's correction allows for having looked at {looks} "
         f"position{'s' if looks > 1 else ''}. Seeds vary, the held-out examples do not.",
-        alt=f"Mean paired difference in accuracy to the baseline: {spoken}.",
+        alt=f"Mean paired difference in accuracy to the baseline: {marks.spoken(rows)}.",
         basis=marks.basis(arms),
     )
 
@@ -162,5 +122,5 @@ def slopes(arm: Arm, random: Arm | None = None) -> Figure:
         alt=f"Accuracy of {n} seeds from the baseline to heat {arm.config.position.label}: "
         + "; ".join(f"seed {s} {accuracies[_BASELINE][s]:.1f} % to {accuracies[REAL][s]:.1f} %" for s in pairs)
         + ".",
-        basis="one seed" if n == 1 else f"{n} seeds",
+        basis=marks.seeds([n]),
     )

@@ -12,7 +12,7 @@ import pandas as pd
 from lab.arms import SIGNIFICANT, Arm
 from lab.figures import marks
 from lab.figures.figure import Figure
-from lab.figures.marks import ORDER, PERMUTED
+from lab.figures.marks import ORDER
 from lab.figures.palette import BLUE, DIVERGING, INK, ORANGE, VERMILLION
 from lab.link import show_number
 from lab.positions import Position
@@ -34,7 +34,7 @@ A name, a strong and a pale colour, and which α belong to it.
 """
 
 _DARK, _LIGHT = "#1F2328", "#FFFFFF"  # on the cells' own colours, which are the same in both themes
-_ROW, _AXIS, _HEIGHT = 36, 150, 400
+_ROW, _AXIS = 36, 150
 
 
 def heatmap(
@@ -92,10 +92,7 @@ def _cell(position: Position, alpha: float, arm: Arm | None, of: str) -> dict[st
         "position": position.label,
         "alpha": alpha,
         "step": show_number(alpha),
-        "difference": 100 * known.mean,
-        "low": 100 * known.low,
-        "high": 100 * known.high,
-        "n": known.n,
+        **marks.in_points(known),
         "p": p,
         "mark": mark,
         "words": f"{100 * known.mean:+.1f}{mark}" if known.n else "",
@@ -160,10 +157,7 @@ def _cells(
     tooltip: list[str | alt.Tooltip] = [
         "position",
         alt.Tooltip("step", title="α"),
-        alt.Tooltip("difference", format="+.1f", title="mean difference (points)"),
-        alt.Tooltip("low", format="+.1f", title="95 % from (points)"),
-        alt.Tooltip("high", format="+.1f", title="to (points)"),
-        alt.Tooltip("n", title="n (seeds)"),
+        *marks.INTERVAL,
         alt.Tooltip("p", format=".3f", title="p after Holm"),
         "verdict",
     ]
@@ -208,22 +202,16 @@ def _notes(found: Sequence[Arm]) -> str:
 def neighbours(found: Sequence[Arm], chosen: Position | None = None) -> Figure:
     """The difference to the baseline with real and with random neighbours, each with its interval, joined for each position."""
     rows = [
-        {**marks.named(arm.config), **_interval(arm.difference), "verdict": arm.verdict}
+        {**marks.named(arm.config), **marks.in_points(arm.difference), "verdict": arm.verdict}
         for arm in found
         if arm.difference is not None
     ]
-    base = alt.Chart(pd.DataFrame(rows)).encode(y=marks.Y, **marks.offset(True))
-    joined = base.mark_line(strokeWidth=1.2, color=INK).encode(x="difference:Q", detail="position:N")
-    spoken = "; ".join(
-        f"{row['position']}{' (permuted)' if row['control'] == PERMUTED else ''} {row['difference']:+.1f}, {row['verdict']}"
-        for row in rows
-    )
     return Figure(
-        _layered(chosen, joined, *_intervals(base, "difference to the baseline (points)")),
+        marks.differences(rows, "difference to the baseline (points)", chosen, joined=True),
         title="Real and random neighbours",
         guide="Filled: each token is smoothed with its true neighbours; hollow: with random ones, by the same amount. Marks: mean "
         "difference to the baseline; bars: its own 95 % interval (paired t). Where a pair stands together, neighbourhood adds nothing.",
-        alt=f"Mean paired difference to the baseline in points, with real and with random neighbours: {spoken}.",
+        alt=f"Mean paired difference to the baseline in points, with real and with random neighbours: {marks.spoken(rows)}.",
         basis=marks.seeds(row["n"] for row in rows),
     )
 
@@ -233,44 +221,15 @@ def locality(found: Sequence[Arm], chosen: Position | None = None) -> Figure:
     rows, looks = [], 0
     for arm in found:
         if arm.local is not None:
-            rows.append({**marks.named(arm.config), **_interval(arm.local), "verdict": arm.verdict_local})
+            rows.append({**marks.named(arm.config), **marks.in_points(arm.local), "verdict": arm.verdict_local})
             looks = arm.looks_local
     if not rows:
         raise ValueError("no arm has a seed with real and with random neighbours")
-    base = alt.Chart(pd.DataFrame(rows)).encode(y=marks.Y)
     return Figure(
-        _layered(chosen, *_intervals(base, "real minus random neighbours (points)")),
+        marks.differences(rows, "real minus random neighbours (points)", chosen),
         title="What locality adds",
         guide="Right of 0: true neighbours help more than random ones at the same seeds. Bars: each mark's own 95 % interval (paired t). "
         f"The verdicts in words are stricter: Holm's correction allows for {looks} such comparisons on this page.",
-        alt="Accuracy with real minus with random neighbours in points: "
-        + "; ".join(f"{row['position']} {row['difference']:+.1f}, {row['verdict']}" for row in rows)
-        + ".",
+        alt="Accuracy with real minus with random neighbours in points: " + marks.spoken(rows) + ".",
         basis=marks.seeds(row["n"] for row in rows),
     )
-
-
-def _interval(paired: PairedDifference) -> dict[str, Any]:
-    # One pair has no interval: NaN draws none.
-    return {"difference": 100 * paired.mean, "low": 100 * paired.low, "high": 100 * paired.high, "n": paired.n}
-
-
-def _layered(chosen: Position | None, *layers: alt.Chart) -> Any:
-    return alt.layer(marks.rows(chosen), marks.rule(0, "no difference", [1, 0]), *layers).properties(height=_HEIGHT)
-
-
-def _intervals(base: alt.Chart, title: str) -> list[alt.Chart]:
-    """A bar from ``low`` to ``high`` and a mark at ``difference``."""
-    tooltip: list[str | alt.Tooltip] = [
-        "position",
-        "control",
-        alt.Tooltip("difference", format="+.1f", title="mean (points)"),
-        alt.Tooltip("low", format="+.1f", title="95 % from (points)"),
-        alt.Tooltip("high", format="+.1f", title="to (points)"),
-        alt.Tooltip("n", title="n (seeds)"),
-        "verdict",
-    ]
-    colour = alt.Color("position:N", scale=marks.COLOUR, legend=None)
-    x = alt.X("low:Q", title=title)
-    bars = base.mark_rule(strokeWidth=2.5).encode(x=x, x2="high:Q", color=colour, tooltip=tooltip)
-    return [bars, marks.points(base, size=90).encode(x=alt.X("difference:Q", title=title), tooltip=tooltip)]

@@ -49,25 +49,19 @@ def curves(runs: Mapping[RunConfig, Iterable[CurvePoint]], quantity: str = "accu
     title = "held-out accuracy (%)" if quantity == "accuracy" else "training loss (nats)"
     faint = min(0.35, 7 / max(1, len(runs)))  # many seeds must not drown the means
     highlight = alt.selection_point(fields=["position"], bind="legend", name="highlight")
-    colour = alt.Color(
-        "position:N",
-        scale=marks.COLOUR,
-        legend=alt.Legend(**_LEGEND),
-    )
+    colour = alt.Color("position:N", scale=marks.COLOUR, legend=alt.Legend(**_LEGEND))
     x = alt.X("step:Q", title="training step", axis=alt.Axis(tickCount=6))
     y = alt.Y("value:Q", title=title, scale=alt.Scale(zero=False))
-    thin = (
-        alt.Chart(frame)
-        .mark_line(strokeWidth=1)
-        .encode(
-            x=x,
-            y=y,
-            detail="run:N",
-            color=colour,
-            strokeDash=_DASH,
-            opacity=alt.condition(highlight, alt.value(faint), alt.value(0.03)),
+
+    def lines(data: pd.DataFrame, width: float, strong: float, weak: float) -> alt.Chart:
+        """Solid for real neighbours, dashed for random ones; weak where another position is singled out."""
+        opacity = alt.condition(highlight, alt.value(strong), alt.value(weak))
+        return (
+            alt.Chart(data)
+            .mark_line(strokeWidth=width)
+            .encode(x=x, y=y, color=colour, strokeDash=_DASH, opacity=opacity)
         )
-    )
+
     # The mean stops where the first seed does: beyond, it would be the mean of other seeds.
     mean_rows = (
         frame.groupby(["position", "control", "step"], as_index=False).agg(value=("value", "mean"), n=("value", "size"))
@@ -77,17 +71,9 @@ def curves(runs: Mapping[RunConfig, Iterable[CurvePoint]], quantity: str = "accu
     if len(mean_rows):
         most = mean_rows.groupby(["position", "control"])["n"].transform("max")
         mean_rows = mean_rows[mean_rows["n"] == most]
-    strong = (
-        alt.Chart(mean_rows)
-        .mark_line(strokeWidth=2.5)
-        .encode(
-            x=x,
-            y=y,
-            color=colour,
-            strokeDash=_DASH,
-            opacity=alt.condition(highlight, alt.value(1.0), alt.value(0.08)),
-            tooltip=["position", "control", "step", alt.Tooltip("value", format=".3g", title=title), "n"],
-        )
+    thin = lines(frame, 1, faint, 0.03).encode(detail="run:N")
+    strong = lines(mean_rows, 2.5, 1.0, 0.08).encode(
+        tooltip=["position", "control", "step", alt.Tooltip("value", format=".3g", title=title), "n"]
     )
     n = int(mean_rows["n"].max()) if len(mean_rows) else 1
     return Figure(
@@ -96,7 +82,7 @@ def curves(runs: Mapping[RunConfig, Iterable[CurvePoint]], quantity: str = "accu
         guide="Strong: the mean over seeds; thin: each seed. A gap that closes again is a faster start, not a better end. "
         "Click a name in the legend to single it out.",
         alt=f"Learning curves, {title} against training step, for {len(runs)} runs.",
-        basis="one seed" if n == 1 else f"{n} seeds",
+        basis=marks.seeds([n]),
     )
 
 
@@ -109,10 +95,7 @@ def difference(arms: Sequence[Arm], chosen: Position) -> Figure:
         {
             **marks.named(arm.config),
             "step": point.step,
-            "difference": 100 * point.difference.mean,
-            "low": 100 * point.difference.low,
-            "high": 100 * point.difference.high,
-            "n": point.difference.n,
+            **marks.in_points(point.difference),
             "strong": arm.config.position is chosen,
         }
         for arm in arms
@@ -144,10 +127,7 @@ def difference(arms: Sequence[Arm], chosen: Position) -> Figure:
                 "position",
                 "control",
                 "step",
-                alt.Tooltip("difference", format="+.1f", title="mean difference (points)"),
-                alt.Tooltip("low", format="+.1f", title="95 % from (points)"),
-                alt.Tooltip("high", format="+.1f", title="to (points)"),
-                "n",
+                *marks.INTERVAL,
             ],
         )
     )
@@ -163,5 +143,5 @@ def difference(arms: Sequence[Arm], chosen: Position) -> Figure:
         guide=f"How far each position is ahead of the baseline of the same seed at every step. {banded}A line that comes back to 0 was "
         "only a faster start. Each step has its own interval: over many steps, one of them leaves 0 by chance more easily.",
         alt=f"Paired difference of held-out accuracy to the baseline against training step; at the last step {spoken}.",
-        basis="one seed" if n == 1 else f"{n} seeds",
+        basis=marks.seeds([n]),
     )

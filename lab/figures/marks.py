@@ -13,23 +13,13 @@ import pandas as pd
 
 from lab.arms import Arm
 from lab.config import RunConfig
-from lab.figures.palette import INK, POSITION_COLOURS
+from lab.figures.palette import INK, POSITION_COLOURS, POSITION_SHAPES
 from lab.positions import Position
+from lab.statistics import PairedDifference
 
-# Vega's names of the symbols that the Plotly figures use for the same positions.
-SHAPES = {
-    Position.BASELINE: "circle",
-    Position.AFTER_EMBEDDING: "circle",
-    Position.BEFORE_ATTENTION: "square",
-    Position.AFTER_ATTENTION: "diamond",
-    Position.BEFORE_LN: "triangle-up",
-    Position.AFTER_FFN: "triangle-down",
-    Position.BETWEEN_LAYERS: "cross",
-    Position.BEFORE_HEAD: "triangle-right",
-}
 ORDER = [p.label for p in Position]
 COLOUR = alt.Scale(domain=ORDER, range=[POSITION_COLOURS[p] for p in Position])
-SHAPE = alt.Scale(domain=ORDER, range=[SHAPES[p] for p in Position])
+SHAPE = alt.Scale(domain=ORDER, range=[POSITION_SHAPES[p] for p in Position])
 REAL, PERMUTED = "real neighbours", "random neighbours"
 # Every position has its row from the start: rows must not move while results come in, and figures side by side line up.
 Y = alt.Y(
@@ -40,6 +30,9 @@ Y = alt.Y(
     axis=alt.Axis(labelLimit=180, grid=True),
 )
 CONTROL = alt.FillOpacity("control:N", scale=alt.Scale(domain=[REAL, PERMUTED], range=[0.9, 0.0]), legend=None)
+
+HEIGHT, MORE = 330, 50
+"""Of a figure with a row for each position, and what it needs more where each row holds two arms."""
 
 CHOSEN = "chosen"
 """The name of the selection that a click on a mark makes, on the field ``position``, which holds the label."""
@@ -102,4 +95,52 @@ def rule(x: float, what: str, dash: list[int]) -> alt.Chart:
         alt.Chart(pd.DataFrame({"x": [x], "what": [what]}))
         .mark_rule(color=INK, strokeDash=dash, strokeWidth=1.5)
         .encode(x="x:Q", tooltip=["what", alt.Tooltip("x", format=".1f")])
+    )
+
+
+# -- paired differences ----------------------------------------------------------------------------------------------
+
+INTERVAL: tuple[alt.Tooltip, ...] = (
+    alt.Tooltip("difference", format="+.1f", title="mean difference (points)"),
+    alt.Tooltip("low", format="+.1f", title="95 % from (points)"),
+    alt.Tooltip("high", format="+.1f", title="to (points)"),
+    alt.Tooltip("n", title="n (seeds)"),
+)
+"""What a mark says of :func:`in_points` when one points at it."""
+
+
+def in_points(paired: PairedDifference) -> dict[str, Any]:
+    """A paired difference as columns of a figure's data, in percentage points. One pair has no interval: NaN draws none."""
+    return {"difference": 100 * paired.mean, "low": 100 * paired.low, "high": 100 * paired.high, "n": paired.n}
+
+
+def differences(rows_: Sequence[dict[str, Any]], title: str, chosen: Position | None, joined: bool = False) -> Any:
+    """A row for each position: a mark at each difference, its interval as a bar, a line at 0.
+
+    ``rows_`` hold :func:`named`, :func:`in_points` and a ``verdict``; ``joined`` ties real and random neighbours together.
+    """
+    frame = pd.DataFrame(rows_)
+    controlled = len(set(frame["control"])) > 1
+    base = alt.Chart(frame).encode(y=Y, **offset(controlled))
+    tooltip: list[str | alt.Tooltip] = ["position", "control", *INTERVAL, "verdict"]
+    colour = alt.Color("position:N", scale=COLOUR, legend=None)
+
+    def x(field: str) -> alt.X:
+        return alt.X(field, title=title, axis=alt.Axis(tickCount=7))
+
+    layers = [base.mark_line(strokeWidth=1.2, color=INK).encode(x=x("difference:Q"), detail="position:N")] * joined
+    layers += [
+        base.mark_rule(strokeWidth=2.5).encode(x=x("low:Q"), x2="high:Q", color=colour, tooltip=tooltip),
+        points(base, size=90).encode(x=x("difference:Q"), tooltip=tooltip),
+    ]
+    return alt.layer(rows(chosen), rule(0, "no difference", [1, 0]), *layers).properties(
+        height=HEIGHT + MORE * controlled
+    )
+
+
+def spoken(rows_: Sequence[dict[str, Any]]) -> str:
+    """The same for those who listen to the page."""
+    return "; ".join(
+        f"{row['position']}{' (permuted)' if row['control'] == PERMUTED else ''} {row['difference']:+.1f} points, {row['verdict']}"
+        for row in rows_
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,12 @@ from lab.statistics import PairedDifference, RankCorrelation, paired_difference
 WHEN: dict[When, str] = {"initial": "at initialisation", "final": "after training"}
 PARTS = {"chi": "both (χ)", "routing": "routing shift", "operator": "operator commutator"}
 _INITIAL, _FINAL = WHEN.values()
+_INTERVAL = (
+    alt.Tooltip("mean", format=".3f"),
+    alt.Tooltip("low", format=".3f", title="95 % from"),
+    alt.Tooltip("high", format=".3f", title="to"),
+    alt.Tooltip("n", title="n (seeds)"),
+)
 
 
 def against_accuracy(found: Sequence[Arm], when: When, rank: RankCorrelation) -> Figure:
@@ -92,9 +99,9 @@ def against_accuracy(found: Sequence[Arm], when: When, rank: RankCorrelation) ->
 
 def in_words(rank: RankCorrelation) -> str:
     """A rank correlation with its interval in one line."""
-    if rank.rho != rank.rho:
+    if math.isnan(rank.rho):
         return f"No rank correlation: {rank.n} positions at {rank.seeds} shared seeds"
-    between = f", 95 % interval {rank.low:+.2f} to {rank.high:+.2f}" if rank.low == rank.low else ", no interval"
+    between = ", no interval" if math.isnan(rank.low) else f", 95 % interval {rank.low:+.2f} to {rank.high:+.2f}"
     return f"Spearman's ρ = {rank.rho:+.2f}{between} ({rank.n} positions, n = {rank.seeds} seeds)"
 
 
@@ -126,10 +133,7 @@ def parts(found: Sequence[Arm], layer: int) -> Figure:
             "position",
             "part",
             "when",
-            alt.Tooltip("mean", format=".3f"),
-            alt.Tooltip("low", format=".3f", title="95 % from"),
-            alt.Tooltip("high", format=".3f", title="to"),
-            alt.Tooltip("n", title="n (seeds)"),
+            *_INTERVAL,
         ],
     )
     title = "size relative to ‖Attn(X)‖"
@@ -195,10 +199,7 @@ def depth(found: Sequence[Arm], when: When) -> Figure:
         tooltip=[
             "position",
             "after",
-            alt.Tooltip("mean", format=".3f"),
-            alt.Tooltip("low", format=".3f", title="95 % from"),
-            alt.Tooltip("high", format=".3f", title="to"),
-            alt.Tooltip("n", title="n (seeds)"),
+            *_INTERVAL,
         ],
     )
     last = here[here["after"] == places[-1]]

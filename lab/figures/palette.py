@@ -21,26 +21,21 @@ BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, OLIVE = (
 ACCENT = VERMILLION
 """What has been smoothed; the place that is chosen."""
 
-POSITION_COLOURS: dict[Position, str] = {
-    Position.BASELINE: INK,
-    Position.AFTER_EMBEDDING: BLUE,
-    Position.BEFORE_ATTENTION: ORANGE,
-    Position.AFTER_ATTENTION: VERMILLION,
-    Position.BEFORE_LN: PURPLE,
-    Position.AFTER_FFN: GREEN,
-    Position.BETWEEN_LAYERS: SKY,
-    Position.BEFORE_HEAD: OLIVE,
+# Colour, Plotly's name of the symbol, Vega's name of it: the same to the eye as far as both have it.
+_MARKS: dict[Position, tuple[str, str, str]] = {
+    Position.BASELINE: (INK, "circle-open", "circle"),
+    Position.AFTER_EMBEDDING: (BLUE, "circle", "circle"),
+    Position.BEFORE_ATTENTION: (ORANGE, "square", "square"),
+    Position.AFTER_ATTENTION: (VERMILLION, "diamond", "diamond"),
+    Position.BEFORE_LN: (PURPLE, "triangle-up", "triangle-up"),
+    Position.AFTER_FFN: (GREEN, "triangle-down", "triangle-down"),
+    Position.BETWEEN_LAYERS: (SKY, "cross", "cross"),
+    Position.BEFORE_HEAD: (OLIVE, "star", "triangle-right"),
 }
-POSITION_SYMBOLS: dict[Position, str] = {
-    Position.BASELINE: "circle-open",
-    Position.AFTER_EMBEDDING: "circle",
-    Position.BEFORE_ATTENTION: "square",
-    Position.AFTER_ATTENTION: "diamond",
-    Position.BEFORE_LN: "triangle-up",
-    Position.AFTER_FFN: "triangle-down",
-    Position.BETWEEN_LAYERS: "cross",
-    Position.BEFORE_HEAD: "star",
-}
+POSITION_COLOURS = {position: colour for position, (colour, _, _) in _MARKS.items()}
+POSITION_SYMBOLS = {position: symbol for position, (_, symbol, _) in _MARKS.items()}
+POSITION_SHAPES = {position: shape for position, (_, _, shape) in _MARKS.items()}
+"""The symbols in Altair's figures, where a baseline is told by its colour."""
 
 SERIES = (BLUE, ORANGE, GREEN, PURPLE, SKY, OLIVE)
 SERIES_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross")

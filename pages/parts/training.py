@@ -110,7 +110,7 @@ def progress(
         words.append(f"{ahead} {'run' if ahead == 1 else 'runs'} of others ahead in the queue")
     st.progress(min(1.0, done / steps), text=" · ".join(words))
     if status.message:
-        st.caption(status.message)
+        st.caption(plain(status.message))
     under_way = [(run, states[run.key]) for run in study.configs() if states[run.key].kind == "running"]
     if under_way:
         lines = [
