@@ -9,7 +9,6 @@ default study is in both stores, so the pages draw the same.
 from __future__ import annotations
 
 import argparse
-import shutil
 import statistics
 import sys
 import tempfile
@@ -22,7 +21,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.page_speed import FLAGS, serve
+from benchmarks.serving import READY, browser, serve
 from lab.config import RunConfig
 from lab.positions import Position
 from lab.results import CurvePoint, DepthProfile, OrderSwap, RunResult
@@ -58,13 +57,13 @@ def fill(folder: str, count: int) -> None:
         store.put(made_up(config, rng), {})
 
 
-def opened(browser: Browser, address: str) -> float:
+def opened(chromium: Browser, address: str) -> float:
     """Seconds until a page, opened in a session of its own, stands still."""
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    context = chromium.new_context(viewport={"width": 1440, "height": 900})
     page = context.new_page()
     start = time.perf_counter()
     page.goto(address, wait_until="commit")
-    page.wait_for_selector("[data-testid=stApp][data-test-script-state=notRunning]", timeout=120_000)
+    page.wait_for_selector(READY, timeout=120_000)
     page.wait_for_selector("h1, h2, h3", timeout=120_000)
     seconds = time.perf_counter() - start
     context.close()
@@ -77,18 +76,17 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--runs", type=int, default=10_000)
     options = parser.parse_args()
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     with tempfile.TemporaryDirectory() as few, tempfile.TemporaryDirectory() as many:
         fill(few, 100)
         fill(many, options.runs)
-        with serve("app.py", few) as light, serve("app.py", many) as heavy, sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
+        with serve("app.py", few) as (light, _), serve("app.py", many) as (heavy, _), sync_playwright() as playwright:
+            chromium = browser(playwright)
             worst = 0.0
             for name in PAGES:
                 times: tuple[list[float], list[float]] = ([], [])
                 for turn in range(options.turns + 1):
                     for found, address in zip(times, (light, heavy), strict=True):
-                        seconds = opened(browser, f"{address}/{name}")
+                        seconds = opened(chromium, f"{address}/{name}")
                         if turn:  # the first only warms up the server
                             found.append(seconds)
                 less, more = map(statistics.median, times)
@@ -97,7 +95,7 @@ def main() -> None:
                     f"{name or 'home':12} 100 runs {less:.2f} s, {options.runs:,} runs {more:.2f} s, ratio {more / less:.2f}"
                 )
             print(f"largest ratio {worst:.2f} (at most 1.30)")
-            browser.close()
+            chromium.close()
 
 
 if __name__ == "__main__":

@@ -10,31 +10,19 @@ until both are (the plain page has one).
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
-import shutil
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-ROOT = Path(__file__).parents[1]
-FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-)
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.serving import READY, browser, serve
+
 TEXT = ("Heat flows from token to token until all of them agree. " * 5)[:256]
 
 # Milliseconds from the key to the first animation frame in which every kind of mark on the page has been redrawn.
@@ -54,32 +42,9 @@ REDRAW = """async lines => {
 }"""
 
 
-@contextlib.contextmanager
-def serve(script: str, cache: str) -> Iterator[str]:
-    """A Streamlit server of one script; its address."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", script, "--server.port", str(port)]
-    command += ["--server.headless", "true", "--server.fileWatcherType", "none"]
-    environment = {**os.environ, "LAB_CACHE": cache}
-    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(120):
-            with contextlib.suppress(OSError):
-                urllib.request.urlopen(f"{address}/_stcore/health").close()
-                break
-            time.sleep(0.25)
-        yield address
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def first_paint(browser: Browser, address: str, drawn: str) -> float:
+def first_paint(chromium: Browser, address: str, drawn: str) -> float:
     """Seconds from opening the page with an empty browser cache until ``drawn`` is visible."""
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    context = chromium.new_context(viewport={"width": 1440, "height": 900})
     page = context.new_page()
     start = time.perf_counter()
     page.goto(address, wait_until="commit")
@@ -96,7 +61,7 @@ def redraw(page: Page, key: str, *, lines: bool) -> float:
     page.evaluate(REDRAW, lines)
     slider.press(key)
     milliseconds: float = page.evaluate("window.lab_redrawn")
-    page.wait_for_selector("[data-testid=stApp][data-test-script-state=notRunning]")
+    page.wait_for_selector(READY)
     page.wait_for_timeout(300)
     return milliseconds / 1000
 
@@ -113,24 +78,23 @@ def main() -> None:
     parser.add_argument("--paints", type=int, default=9)
     parser.add_argument("--moves", type=int, default=20)
     options = parser.parse_args()
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     with (
         tempfile.TemporaryDirectory() as cache,
-        serve("app.py", cache) as lab,
-        serve("benchmarks/plain_page.py", cache) as plain,
+        serve("app.py", cache) as (lab, _),
+        serve("benchmarks/plain_page.py", cache) as (plain, _),
         sync_playwright() as playwright,
     ):
-        browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
+        chromium = browser(playwright)
         targets = ((lab, ".lab-block svg.wide"), (plain, ".js-plotly-plot .heatmaplayer image"))
         paints: list[list[float]] = [[], []]
         for turn in range(options.paints + 1):
             for times, (address, drawn) in zip(paints, targets, strict=True):
-                seconds = first_paint(browser, address, drawn)
+                seconds = first_paint(chromium, address, drawn)
                 if turn:  # the first only warms up the server
                     times.append(seconds)
         report("first paint of the home page", *paints)
 
-        ours, yardstick = (browser.new_page(viewport={"width": 1440, "height": 900}) for _ in range(2))
+        ours, yardstick = (chromium.new_page(viewport={"width": 1440, "height": 900}) for _ in range(2))
         ours.goto(f"{lab}/heat?v=1&alpha=0&source=text&text={TEXT.replace(' ', '+')}")
         yardstick.goto(plain)
         for page in (ours, yardstick):
@@ -149,7 +113,7 @@ def main() -> None:
             for page in (ours, yardstick):
                 page.locator(".st-key-alpha input[type=range]").first.press("Home")
                 page.wait_for_timeout(1000)
-        browser.close()
+        chromium.close()
 
 
 if __name__ == "__main__":

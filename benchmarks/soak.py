@@ -16,16 +16,12 @@ import argparse
 import contextlib
 import itertools
 import os
-import shutil
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
 import time
-import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,18 +32,15 @@ from scipy.stats import theilslopes
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-
+from benchmarks.serving import READY, browser, serve
 from lab.config import RunConfig
 from lab.engine import Engine
 from lab.engine.live import read_live
 from lab.store import Store
 
-ROOT = Path(__file__).parents[1]
-FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run")
 TINY = RunConfig(steps=20, eval_every=20, batch=4, width=8, heads=1, layers=1, ffn=8, warmup=0)
 WARMING_UP = 0.2
 GROWTH = 1.1
-READY = "[data-testid=stApp][data-test-script-state=notRunning]"
 PATHS = ("heat", "energy", "commutator", "accuracy?v=1&task=digits&seeds=1&steps=5&seed={}", "tasks")
 
 
@@ -76,29 +69,6 @@ def judge(seconds: Sequence[float], values: Sequence[float]) -> Verdict:
     third = max(1, len(values) // 3)
     slope, _, low, high = theilslopes(values, [s / 3600 for s in seconds], 0.95)
     return Verdict(statistics.median(values[:third]), statistics.median(values[-third:]), slope, low, high)
-
-
-@contextlib.contextmanager
-def serve(cache: Path) -> Iterator[tuple[str, psutil.Process]]:
-    """The app over a cache of its own: its address and its process."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(port)]
-    command += ["--server.headless", "true", "--server.fileWatcherType", "none"]
-    environment = {**os.environ, "LAB_CACHE": str(cache)}
-    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(240):
-            with contextlib.suppress(OSError):
-                urllib.request.urlopen(f"{address}/_stcore/health").close()
-                break
-            time.sleep(0.25)
-        yield address, psutil.Process(process.pid)
-    finally:
-        process.terminate()
-        process.wait()
 
 
 def measure(server: psutil.Process, cache: Path) -> dict[str, float]:
@@ -148,9 +118,8 @@ def drive(address: str, server: psutil.Process, cache: Path, options: argparse.N
     asking = threading.Thread(target=studies, args=(engine, end, asked))
     samples: list[dict[str, float]] = []
     with sync_playwright() as playwright:
-        chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-        browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
-        pages = [browser.new_page() for _ in range(options.pages)]
+        chromium = browser(playwright)
+        pages = [chromium.new_page() for _ in range(options.pages)]
         asking.start()
         for turn in itertools.count():
             page = pages[turn % len(pages)]
@@ -162,7 +131,7 @@ def drive(address: str, server: psutil.Process, cache: Path, options: argparse.N
                 now = {"seconds": time.monotonic() - start, "page: answer, s": latency}
                 samples.append(now | measure(server, cache))
             time.sleep(options.pause)
-        browser.close()
+        chromium.close()
     asking.join()
     trained = len(list(engine.store.results()))
     print(f"{options.minutes:g} minutes: {turn} pages opened, {len(asked)} studies asked for, {trained} runs trained")
@@ -197,8 +166,8 @@ def main() -> int:
     os.environ["LAB_ENGINE_GRACE"] = "2"
     with tempfile.TemporaryDirectory(prefix="lab-soak-", ignore_cleanup_errors=True) as folder:
         cache = Path(folder) / "cache"
-        with serve(cache) as (address, server):
-            samples = drive(address, server, cache, options)
+        with serve("app.py", cache) as (address, pid):
+            samples = drive(address, psutil.Process(pid), cache, options)
     if options.samples:
         pd.DataFrame(samples).to_csv(options.samples, index=False)
     if len(samples) < 15:
